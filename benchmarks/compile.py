@@ -1,10 +1,11 @@
-"""`torch.compile(backend="irkit")` beside eager torch and inductor: seconds to compile, milliseconds a call.
+"""`torch.compile(backend="irkit")` and `irkit.compile` beside eager and inductor: seconds to compile, then a call.
 
     python -m benchmarks.compile
     python -m benchmarks.compile bert resnet18 --threads 2 --train
 
 Each line has the time to the first result (capture and compilation) and the median of calls afterwards, taken in turns;
-with --train a call is forward and backward. Weights are random; what is kept on disk is left out.
+with --train a call is forward and backward, and irkit.compile, whose backward is torch's, is left out. --without leaves
+a way out. Weights are random; what is kept on disk is left out.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 
 import torch
 
+import irkit
 from lowering.dynamo.backend import irkit_backend
 
-WAYS = ("eager", "irkit", "inductor")
+WAYS = ("eager", "irkit", "direct", "inductor")
 
 
 def bert() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
@@ -92,8 +94,9 @@ def call(function: Callable[..., Any], given: dict[str, torch.Tensor], train: bo
         return first(function(**given))
 
 
-def measure(name: str, runs: int, train: bool, threads: int) -> None:
+def measure(name: str, runs: int, train: bool, threads: int, without: list[str]) -> None:
     """Prints the line of a model."""
+    ways = [way for way in WAYS if way not in without and not (train and way == "direct")]
     torch.compiler.reset()
     torch.manual_seed(0)
     model, given = MODELS[name]()
@@ -105,22 +108,23 @@ def measure(name: str, runs: int, train: bool, threads: int) -> None:
     functions: dict[str, Callable[..., Any]] = {
         "eager": model,
         "irkit": torch.compile(model, backend=irkit_backend, options=options),
+        "direct": irkit.compile(model, fallback=False, threads=threads),
         "inductor": torch.compile(model),
     }
-    started, calls, results = {}, {way: [] for way in WAYS}, {}
-    for way in WAYS:
+    started, calls, results = {}, {way: [] for way in ways}, {}
+    for way in ways:
         begin = time.perf_counter()
         results[way] = call(functions[way], given, train)
         started[way] = time.perf_counter() - begin
     for _ in range(runs):
-        for way in WAYS:
+        for way in ways:
             begin = time.perf_counter()
             call(functions[way], given, train)
             calls[way].append((time.perf_counter() - begin) * 1e3)
-    medians = {way: statistics.median(calls[way]) for way in WAYS}
-    error = (results["irkit"] - results["eager"]).abs().max().item()
-    cells = [f"{way} {started[way]:6.2f} s {medians[way]:7.2f} ms" for way in WAYS]
-    ratios = [f"{way}/irkit {medians[way] / medians['irkit']:.2f}" for way in ("eager", "inductor")]
+    medians = {way: statistics.median(calls[way]) for way in ways}
+    error = max((results[way] - results["eager"]).abs().max().item() for way in ways if way in ("irkit", "direct"))
+    cells = [f"{way} {started[way]:6.2f} s {medians[way]:7.2f} ms" for way in ways]
+    ratios = [f"{way}/irkit {medians[way] / medians['irkit']:.2f}" for way in ways if way != "irkit"]
     print(f"{name:9s} {'   '.join(cells)}   {'  '.join(ratios)}  error {error:.1g}", flush=True)
 
 
@@ -131,13 +135,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--without", nargs="*", default=[], choices=[way for way in WAYS if way not in ("eager", "irkit")]
+    )
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     unknown = [name for name in asked.models if name not in MODELS]
     if unknown:
         parser.error(f"there is no model {unknown[0]!r}")
     for name in asked.models or MODELS:
-        measure(name, asked.runs, asked.train, asked.threads)
+        measure(name, asked.runs, asked.train, asked.threads, asked.without)
 
 
 if __name__ == "__main__":

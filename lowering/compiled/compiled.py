@@ -18,6 +18,7 @@ from lowering.capture.inputs.calls import name_of
 from lowering.compiled.capture import Capture
 from lowering.compiled.gradients import later_gradients
 from lowering.compiled.sizes import Seen, Shapes, Varying
+from lowering.dynamo.backend import tell_assumptions
 from lowering.program.to_onnx import export_model
 from lowering.records.options import DIRECT, ExportOptions
 from lowering.records.pytrees import register_classes
@@ -167,6 +168,7 @@ class Compiled:
             self.captures = tuple(capture for capture in self.captures if capture.weights.hold())
         program = export_model(self.model, tuple(args), dict(kwargs), options)
         made = Capture.of(self.model, program, self.options.threads)
+        tell_assumptions(program.watched)
         LOG.info(
             "captured %s, %d operators, in %.3f s", name_of(self.model), len(program.ready), time.perf_counter() - start
         )

@@ -195,6 +195,16 @@ def test_what_the_model_raises_is_raised() -> None:
         irkit.compile(net())(torch.ones(2, 5))
 
 
+def test_what_a_capture_assumes_of_its_data_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.ones(1, 1, 2, 2)
+    with caplog.at_level(logging.WARNING, "irkit.compile"):
+        irkit.compile(torch.nn.MaxPool2d(2), fallback=False)(x)
+        assert "finite numbers in MaxPool" in caplog.text
+        caplog.clear()
+        irkit.compile(torch.nn.MaxPool2d(2), rules="default+nan", fallback=False)(x)
+    assert not caplog.text
+
+
 def test_options_and_precision() -> None:
     model, x = net(), torch.randn(3, 4)
     compiled = irkit.compile(model, precision="float16", threads=1, fallback=False)
