@@ -173,7 +173,7 @@ class Tally:
         if isinstance(found, Decline):
             self.declined[found.reason] += 1
             return False
-        if found is m.root or found == m.roots:
+        if found is m.root or are_roots(found, m.roots):
             self.declined["it returned its own root"] += 1
             return False
         if not all(isinstance(each, Value) for each in as_tuple(found)):
@@ -181,6 +181,12 @@ class Tally:
                 f"the rule {rule.name} returned {found!r}", ir=text(*roots), hint="return a Value, or decline('why')"
             )
         old, names = m.roots if rule.others else m.root, names_in(m, params)
+        wanted, given_back = map(len, sides(old, found))
+        if wanted != given_back:
+            raise RewriteError(
+                f"the rule {rule.name} returned {given_back} values for {wanted} results", ir=text(*roots),
+                hint="return one value for each result, or decline('why')",
+            )  # fmt: skip
         for one, other in zip(*sides(old, found), strict=True):
             if same_types(one.type, other.type) is False:
                 self.blame(
@@ -320,6 +326,11 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
     )
 
 
+def are_roots(found: Any, roots: tuple[Value, ...]) -> bool:
+    """Whether a rule returned the values that it shall replace."""
+    return isinstance(found, tuple) and found == roots
+
+
 def random_sample(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
     """A random instance of the left side of a rule, one value for each of its patterns; None where none was found."""
     found = random_instance(rule, rng)
@@ -337,6 +348,10 @@ def random_instance(rule: Rule, rng: np.random.Generator) -> Instance | None:
         return None
     if isinstance(found, Instance):
         return found
+    if not all(isinstance(each, Value) for each in as_tuple(found)):
+        raise RewriteError(
+            f"the sample of the rule {rule.name} returned {found!r}", hint="return a value that the pattern matches"
+        )
     return Instance(as_tuple(found))
 
 

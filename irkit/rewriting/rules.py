@@ -152,12 +152,16 @@ def rule(
         sample: a function from a random generator to an instance, for `check_rule`; a tuple of values where there are
             several patterns.
 
-    Raises TypeRuleError for what is not a pattern or no function of a match, and for patterns that nothing matches:
-    where a name stands for two things that are never one."""
+    Raises TypeRuleError for what is not a pattern or no function of a match, for an `exact` or `sample` that is
+    neither, and for patterns that nothing matches: where a name stands for two things that are never one."""
     patterns = (pattern, *others)
     for each in patterns:
         refuse_impossible(each)
     _refuse_names(patterns)
+    if type(exact) is not bool:
+        raise TypeRuleError(f"exact is {exact!r}", hint="write True, or False for what holds of real numbers only")
+    if sample is not None and not callable(sample):
+        raise TypeRuleError(f"the sample is {sample!r}", hint="give a function from a random generator to an instance")
 
     def made(function: Callable[[Match], Made]) -> Rule:
         _refuse_function(function)

@@ -38,6 +38,18 @@ def known_specialization(_: Any, __: Any, asked: Any) -> None:
         raise CaptureError(f"specialization is {asked!r}", hint="write 'report', 'error' or None")
 
 
+def yes_or_no(_: Any, attribute: Any, asked: Any) -> None:
+    """Raises CaptureError for what is neither True nor False: "no" would count as yes."""
+    if type(asked) is not bool:
+        raise CaptureError(f"{attribute.name} is {asked!r}", hint="write True or False")
+
+
+def called_or_none(_: Any, attribute: Any, asked: Any) -> None:
+    """Raises CaptureError for what cannot be called."""
+    if asked is not None and not callable(asked):
+        raise CaptureError(f"{attribute.name} is {asked!r}", hint="give a function, or None")
+
+
 ARGUMENTS, INSIDE = "arguments", "inside"
 
 
@@ -76,8 +88,8 @@ class ExportOptions:
     Python itself; all that a direct capture meets from outside shall be state, weights among it, of which nothing is
     copied; and what computes operators of domains of their own, by name, where it asks for the example's numbers.
 
-    Raises CaptureError for a way of capture that there is none of, and for a `specialization` or `data` that says
-    nothing.
+    Raises CaptureError for a way of capture that there is none of, for a `specialization` or `data` that says nothing,
+    for a flag that is neither True nor False, and for a `progress` that cannot be called.
     """
 
     # how the model is captured
@@ -85,23 +97,23 @@ class ExportOptions:
     input_names: Sequence[str] | Mapping[str, str] | None = None
     scalar_inputs: Sequence[str] = ()
     specialization: str | None = attrs.field(default=None, validator=known_specialization)
-    widen: bool = True
+    widen: bool = attrs.field(default=True, validator=yes_or_no)
     capture: str = attrs.field(default=AUTO, validator=known_way)
     data: str | None = attrs.field(default=None, validator=known_data)
     rewrite: Any = None
-    dynamo: bool = False
+    dynamo: bool = attrs.field(default=False, validator=yes_or_no)
     # how it is lowered
     output_names: Sequence[str] | None = None
     converters: Mapping[Any, Any] | None = None
     kernels: Mapping[str, Callable[..., Any]] | None = None
-    strict: bool = False
-    copy: bool = False
-    live: bool = False
-    progress: Callable[[str, int, int], None] | None = None
+    strict: bool = attrs.field(default=False, validator=yes_or_no)
+    copy: bool = attrs.field(default=False, validator=yes_or_no)
+    live: bool = attrs.field(default=False, validator=yes_or_no)
+    progress: Callable[[str, int, int], None] | None = attrs.field(default=None, validator=called_or_none)
     # what becomes of the graph
     opset: int | None = None
     target: str | Target = "onnxruntime-cpu"
-    optimize: bool = True
+    optimize: bool = attrs.field(default=True, validator=yes_or_no)
     rules: Rules | Rule | str | tuple[Rule | str, ...] = ()
     precision: Precision | DType | torch.dtype | str | None = None
     quantize: Quantization | str | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,3 +85,18 @@ def test_arrays_of_every_element_type_are_written_as_python(kind: DType) -> None
                 assert np.array_equal(a, b, equal_nan=True) and np.array_equal(
                     np.signbit(a[a == 0]), np.signbit(b[b == 0])
                 )
+
+
+RETURNED: dict[str, tuple[Any, Any, str]] = {
+    "an array": (lambda m: np.ones(3), None, r"the rule <lambda> returned array\(\[1"),
+    "two values": (lambda m: (m.x, m.x), None, "the rule <lambda> returned 2 values for 1 results"),
+    "a sample of no value": (lambda m: m.x, lambda rng: 3, "the sample of the rule <lambda> returned 3"),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_what_is_no_replacement_is_named_by_the_check(name: str) -> None:
+    function, sample, message = RETURNED[name]
+    wrong = irkit.rule(irkit.p.Relu(irkit.hole("x")), sample=sample)(function)
+    with pytest.raises(irkit.RewriteError, match=message):
+        irkit.check_rule(wrong)

@@ -106,6 +106,12 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a name that a match has": (
         lambda: rule(p.Relu(hole("root"))), "a match has something else called 'root'", "roots",
     ),
+    "an exact that is a text": (
+        lambda: rule(p.Relu(X), exact="no"), "exact is 'no'", "False",  # type: ignore[arg-type]
+    ),
+    "a sample that is none": (
+        lambda: rule(p.Relu(X), sample=3), "the sample is 3", "generator",  # type: ignore[arg-type]
+    ),
     "no function": (lambda: rule(p.Relu(X))(3), "3 is not a function of a match", "@rule"),  # type: ignore[arg-type]
     "a function of nothing": (
         lambda: rule(p.Relu(X))(lambda: None),  # type: ignore[arg-type, misc]

@@ -78,3 +78,17 @@ def test_a_clock_notes_stages_that_end() -> None:
         raise ValueError
     assert list(clock.seconds) == ["optimize"]
     assert told == [("optimize", 0, 1), ("optimize", 1, 1), ("legalize", 0, 1)]
+
+
+@pytest.mark.parametrize("name", ["widen", "strict", "copy", "optimize"])
+def test_a_flag_is_true_or_false(name: str) -> None:
+    """ "no" would count as yes."""
+    given: dict[str, Any] = {name: "no"}
+    with pytest.raises(CaptureError, match=f"{name} is 'no'"):
+        irkit.to_onnx(torch.relu, (torch.zeros(2),), **given)
+
+
+def test_progress_is_called() -> None:
+    wrong: Any = 1
+    with pytest.raises(CaptureError, match="progress is 1"):
+        irkit.to_onnx(torch.relu, (torch.zeros(2),), progress=wrong)
