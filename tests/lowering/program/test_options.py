@@ -19,6 +19,8 @@ from lowering.program.clock import Clock
 from lowering.records.options import ExportOptions
 
 FIELDS = {field.name: field.default for field in attrs.fields(ExportOptions)}
+INNER = ("dynamo", "live", "kernels")
+"""What the record holds that is no option of an export."""
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def test_to_onnx_takes_what_the_record_holds_with_the_same_defaults() -> None:
-    assert keywords(irkit.to_onnx) == {name: default for name, default in FIELDS.items() if name != "dynamo"}
+    assert keywords(irkit.to_onnx) == {name: default for name, default in FIELDS.items() if name not in INNER}
 
 
 @pytest.mark.parametrize(("function", "names"), [(lower, {}), (capture, {"strict": "dynamo"})])
