@@ -176,17 +176,8 @@ class Tally:
         if found is m.root or are_roots(found, m.roots):
             self.declined["it returned its own root"] += 1
             return False
-        if not all(isinstance(each, Value) for each in as_tuple(found)):
-            raise RewriteError(
-                f"the rule {rule.name} returned {found!r}", ir=text(*roots), hint="return a Value, or decline('why')"
-            )
+        refuse_no_values(rule, m, found)
         old, names = m.roots if rule.others else m.root, names_in(m, params)
-        wanted, given_back = map(len, sides(old, found))
-        if wanted != given_back:
-            raise RewriteError(
-                f"the rule {rule.name} returned {given_back} values for {wanted} results", ir=text(*roots),
-                hint="return one value for each result, or decline('why')",
-            )  # fmt: skip
         for one, other in zip(*sides(old, found), strict=True):
             if same_types(one.type, other.type) is False:
                 self.blame(
@@ -324,6 +315,16 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
         reused=covered.reused,
         lines=tally.unseen(),
     )
+
+
+def refuse_no_values(rule: Rule, m: Match, found: Any) -> None:
+    """Raises RewriteError for what is not one value for each result that a rule replaces."""
+    shown, hint = text(*(m.roots or (m.root,))), "return one value for each result, or decline('why')"
+    if not all(isinstance(each, Value) for each in as_tuple(found)):
+        raise RewriteError(f"the rule {rule.name} returned {found!r}", ir=shown, hint=hint)
+    wanted, made = map(len, sides(m.roots if rule.others else m.root, found))
+    if wanted != made:
+        raise RewriteError(f"the rule {rule.name} returned {made} values for {wanted} results", ir=shown, hint=hint)
 
 
 def are_roots(found: Any, roots: tuple[Value, ...]) -> bool:
