@@ -33,7 +33,7 @@ def kernel_types(op: str) -> Mapping[str, frozenset[str]]:
     from onnxruntime.capi import _pybind_state
 
     found: dict[str, set[str]] = {}
-    for kernel in _pybind_state.get_all_opkernel_def():  # type: ignore[attr-defined]
+    for kernel in _pybind_state.get_all_opkernel_def():
         first, last = kernel.version_range
         # A kernel without a last version serves just the version of the operator that it names.
         serves = first <= OPSET <= last if last < 2**31 - 1 else first == spec(op).since or op in OLDER

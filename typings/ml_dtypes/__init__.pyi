@@ -19,6 +19,7 @@ class uint2(np.generic): ...
 class uint4(np.generic): ...
 
 class finfo:
+    nmant: int
     eps: float
     max: float
     min: float
