@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -86,9 +86,9 @@ def by_runtime(way: str, source: Path, output: Path, name: str, arrays: Sequence
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
     if way == "int4":
-        made = MatMulNBitsQuantizer(onnx.load(source), bits=4, block_size=32, is_symmetric=False)
+        made: Any = MatMulNBitsQuantizer(onnx.load(source), bits=4, block_size=32, is_symmetric=False)
         made.process()
-        made.model.save_model_to_file(str(output))
+        cast(Any, made.model).save_model_to_file(str(output))
     elif way == "dynamic":
         quantize_dynamic(
             source, output, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gemm"]
@@ -99,7 +99,7 @@ def by_runtime(way: str, source: Path, output: Path, name: str, arrays: Sequence
         quantize_static(
             source,
             output,
-            Reader(name, arrays),
+            cast(Any, Reader(name, arrays)),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             activation_type=QuantType.QUInt8,

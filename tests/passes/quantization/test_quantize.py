@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -48,7 +51,7 @@ def cnn() -> irkit.Graph:
     return irkit.Graph((x,), (y,))
 
 
-def ran(graph: irkit.Graph, x: np.ndarray, target: str, tmp_path, nodes: bool = False):
+def ran(graph: irkit.Graph, x: np.ndarray, target: str, tmp_path: Path, nodes: bool = False) -> Any:
     """What ONNX Runtime gives for the graph, and the operators that it ran."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -201,7 +204,8 @@ def test_programs_and_files_are_quantized_in_one_call(tmp_path):
     assert "2 weights as int8" in program.report.quantization
     plain = irkit.to_onnx(model, (x,))
     plain.save(tmp_path / "full.onnx")
-    np.savez(tmp_path / "x.npz", **plain.feeds((x,), {}))
+    given: dict[str, Any] = dict(plain.feeds((x,), {}))
+    np.savez(tmp_path / "x.npz", **given)
     for name, more in (
         ("int4", []),
         ("static", ["--sample", str(tmp_path / "x.npz")]),
