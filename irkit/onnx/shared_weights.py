@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph
@@ -43,7 +43,7 @@ def write_models(graphs: Mapping[str, tuple[Graph, int]], folder: Path, weights:
     written, StaleError where a weight has changed since its graph was made.
     """
     plan = SharedPlan(weights, 1024)
-    models = {}
+    models: dict[str, tuple[ModelProto, list[tuple[TensorProto, Blob]]]] = {}
     for name, (graph, opset) in graphs.items():
         plan.streamed = []
         models[name] = skeleton(graph, opset=opset, ir_version=None, sink=plan.sink), plan.streamed
