@@ -155,9 +155,13 @@ def test_functions_branches_and_operators_of_other_domains_are_seen_from_inside(
     model, x = onnx.parser.parse_model(FILE), np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
     seen: list[str] = []
     y, h, z = irkit.evaluate(
-        model, {"x": x, "c": np.array(False)}, outputs=["y", "h", "z"], runtime=runtime, verbose=1,
+        model,
+        {"x": x, "c": np.array(False)},
+        outputs=["y", "h", "z"],
+        runtime=runtime,
+        verbose=1,
         every=lambda value, _: seen.append(value.op),
-    )  # fmt: skip
+    )
     np.testing.assert_array_equal(h, 2 * x)
     half = 0.5 * h * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
     np.testing.assert_allclose(y, x - half, atol=1e-5)
