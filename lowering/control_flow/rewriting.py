@@ -16,7 +16,7 @@ import attrs
 
 from lowering.capture.patches.table import LOCK
 from lowering.control_flow import flow  # noqa: F401 - rewritten functions import it, which must not be traced
-from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here
+from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here, site_of
 from lowering.control_flow.sources import Place, Rewritten, rewritten_code
 from lowering.errors import CaptureError
 from lowering.records.sizes import is_unbacked
@@ -70,6 +70,14 @@ class Rewriting:
             return
         of_data = condition is None or any(is_unbacked(s.name) or s.name.startswith("zuf") for s in symbols)
         site = site_here(self.chosen, loops=not of_data)
+        if site is not None and site not in self.sites:
+            raise Reached(site)
+
+
+    def failed(self, error: BaseException) -> None:
+        """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not
+        yet."""
+        site = site_of(error, self.chosen)
         if site is not None and site not in self.sites:
             raise Reached(site)
 

@@ -58,6 +58,27 @@ def site_here(chosen: Callable[[Site], bool], loops: bool = False) -> Site | Non
     return None
 
 
+def site_of(error: BaseException, chosen: Callable[[Site], bool]) -> Site | None:
+    """The decision at which torch.export failed, in the innermost frame of a user's; None where there is none."""
+    innermost: BaseException = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+    for frame, last in reversed([(t.tb_frame, t.tb_lasti) for t in tracebacks(innermost)]):
+        file = frame.f_code.co_filename
+        if not file.startswith((HERE, TORCH, "<")):
+            site = site_in(frame.f_code, last, False)
+            return site if site is not None and chosen(site) else None
+    return None
+
+
+def tracebacks(error: BaseException) -> Iterator[types.TracebackType]:
+    """The frames that an error went through, outer ones first."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
 def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
     """The decision at an instruction of a function, or only a `for`; None where there is none."""
     place: Any = tuple(code.co_positions())[last // 2]

@@ -162,8 +162,13 @@ def by_torch_export(
     clock: Clock,
 ) -> Lowered:
     """A torch program as torch.export captures it, or as it was captured before."""
-    with clock("capture"):
-        captured = capture_model(model, args, kwargs, options)
+    try:
+        with clock("capture"):
+            captured = capture_model(model, args, kwargs, options)
+    except CaptureError as error:
+        if isinstance(options.rewrite, Rewriting):
+            options.rewrite.failed(error)
+        raise
     with clock("lower"):
         return lower_captured(captured, options)
 
