@@ -16,6 +16,7 @@
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make fuzz-evaluated  the evaluator against ONNX Runtime, on the same graphs, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
+#   make fuzz-control-flow  five hundred random functions with control flow on data, rewritten, each against eager
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
 #   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
@@ -45,13 +46,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-shuffled test-coverage coverage models sweep fuzz-optimized fuzz-evaluated fuzz-conditions exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage coverage models sweep fuzz-optimized fuzz-evaluated fuzz-conditions fuzz-control-flow exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
 test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-sizes torch-modules
+.PHONY: generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
 
 install: $(READY)
 
@@ -144,6 +145,9 @@ exact-rules: $(READY)
 
 fuzz-conditions: $(READY)
 	$(BIN)/python -m tests.fuzz.conditions $(CONDITIONS_ARGS)
+
+fuzz-control-flow: $(READY)
+	$(BIN)/python -m tests.fuzz.control_programs $(or $(CONTROL_FLOW_ARGS),500)
 
 fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)

@@ -73,7 +73,6 @@ class Rewriting:
         if site is not None and site not in self.sites:
             raise Reached(site)
 
-
     def failed(self, error: BaseException) -> None:
         """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not
         yet."""

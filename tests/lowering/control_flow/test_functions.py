@@ -33,11 +33,16 @@ def fits(case: Case, other) -> bool:
     return all(a.shape == b.shape for a, b in zip(case.example, other, strict=True))
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+UNROLLED = ("rows_until", "find_first", "with_else", "search_matrix", "pairs", "clamp_if_large", "Counted")
+"""Models whose loops are unrolled where no size varies."""
+RUNS = [*((case, True) for case in CASES), *((case, False) for case in CASES if case.name in UNROLLED)]
+
+
+@pytest.mark.parametrize(
+    ("case", "dynamic"), RUNS, ids=[f"{case.name}-{'dynamic' if dynamic else 'static'}" for case, dynamic in RUNS]
+)
 def test_model_takes_every_way_as_eager_does(case: Case, dynamic: bool) -> None:
-    if dynamic and case.sizes is None:
-        dynamic = False
+    dynamic = dynamic and case.sizes is not None
     shapes = case.sizes if dynamic else None
     program = irkit.to_onnx(case.model, case.example, dynamic_shapes=shapes, capture="direct", rewrite=True)
     assert program.report.capture == "traced directly"
@@ -53,3 +58,14 @@ def test_rewritten_function_is_the_same_in_eager(case: Case) -> None:
     assert function.__diff__
     for given in ways(case):
         same(case.model(*copy.deepcopy(given)), function(*copy.deepcopy(given)))
+
+
+BY_TORCH_EXPORT = ("sign_of_sum", "layers_until_stable", "Clamped")
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in BY_TORCH_EXPORT], ids=lambda c: c.name)
+def test_torch_export_takes_every_way_too(case: Case) -> None:
+    program = irkit.to_onnx(case.model, case.example, capture="torch.export", rewrite=True)
+    for given in ways(case):
+        if fits(case, given):
+            same(case.model(*given), program(*given))

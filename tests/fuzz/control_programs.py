@@ -1,0 +1,166 @@
+"""Random functions with control flow on data, rewritten, against eager: `python -m tests.fuzz.control_programs 100`.
+
+They compute with integers, so that results are equal to the last digit and no decision hangs on rounding.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import irkit
+
+SCALARS = (
+    "x.sum() % 7", "s + 1", "(s * 3 + t) % 11", "x.max()", "(t - s) % 9", "s + k", "x[0].sum()", "s if s > t else t",
+    "max(s, t)", "(x[-1] * s).sum() % 5",
+)  # fmt: skip
+TENSORS = ("(x * 2 + s) % 13", "x + t", "x - x.min()", "(x * x) % 10 - 4", "x if s > 1 else x + 1", "x * k % 11")
+TESTS = (
+    "s > t", "x.sum() % 3 == 0", "s % 2 == 0 and t > 1", "not s > 2", "k > 1", "0 < s < 5", "x.max() > 4 or s < t",
+    "(x > 3).any()", "x.shape[1] == 3", "bool(s)", "s >= 0 and (t > 0 or not (x < 0).any())", "x[0, 0] < s",
+)  # fmt: skip
+
+
+class Writer:
+    """Writes one program; `line` gives its statements."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.count = 0
+        self.left = 14
+
+    def program(self) -> str:
+        """The text of a function `f(x)`."""
+        body = ["s = x.sum() % 5", "t = x.max()", "k = 1", *self.block(0, False), "return x, s, t, k + s"]
+        return "def f(x):\n" + "\n".join(f"    {line}" for line in body) + "\n"
+
+    def block(self, depth: int, loop: bool) -> list[str]:
+        """The lines of a block."""
+        return [line for _ in range(self.draw.randint(1, 3)) for line in self.statement(depth, loop)]
+
+    def statement(self, depth: int, loop: bool) -> Iterator[str]:
+        """The lines of a statement."""
+        self.left -= 1
+        kinds = ["scalar", "tensor", "number", "write"]
+        kinds += ["if", "if", "while", "rows", "range", "list"] if depth < 3 and self.left > 0 else []
+        kinds += ["leave", "leave"] if depth else []
+        kind = self.draw.choice(kinds)
+        pick = self.draw.choice
+        if kind == "scalar":
+            yield f"{pick('st')} = {pick(SCALARS)}"
+        elif kind == "tensor":
+            yield f"x = {pick(TENSORS)}"
+        elif kind == "number":
+            yield pick(("k = k + 1", "k = 3", "k += 2", "s = s + 0"))
+        elif kind == "write":
+            yield from pick((("x = x.clone()", "x[0] = s"), ("t = t + 0", "t += 1"), ("assert x.shape[1] == 3",)))
+        elif kind == "leave":
+            way = pick(("return x + s, s, t, k + t", "break", "continue") if loop else ("return x, t, s, t",))
+            yield f"if {pick(TESTS)}:"
+            yield f"    {way}"
+        elif kind == "if":
+            yield f"if {pick(TESTS)}:"
+            yield from self.indented(depth, loop)
+            if self.draw.random() < 0.3:
+                yield f"elif {pick(TESTS)}:"
+                yield from self.indented(depth, loop)
+            if self.draw.random() < 0.5:
+                yield "else:"
+                yield from self.indented(depth, loop)
+        else:
+            yield from self.loop(kind, depth)
+
+    def loop(self, kind: str, depth: int) -> Iterator[str]:
+        """The lines of a loop."""
+        self.count += 1
+        name = f"{kind}{self.count}"
+        if kind == "while":
+            yield f"{name} = (x.sum() + s) % 7"
+            yield f"while {name} > 0:"
+            yield f"    {name} = {name} - 2"
+        elif kind == "rows":
+            yield f"for {name} in x:"
+            yield f"    s = (s + {name}.sum()) % 17"
+        elif kind == "range":
+            yield f"for {name} in range({self.draw.choice(('2', '3', 'x.shape[0]', 't % 4'))}):"
+            yield f"    t = (t + {name}) % 19"
+        else:
+            yield f"{name} = []"
+            yield "for row in x:"
+            yield f"    {name}.append(row + s)"
+            yield f"x = torch.stack({name})"
+            return
+        yield from self.indented(depth, True)
+        if self.draw.random() < 0.2:
+            yield "else:"
+            yield "    t = t + 1"
+
+    def indented(self, depth: int, loop: bool) -> Iterator[str]:
+        """The lines of a block inside another."""
+        yield from (f"    {line}" for line in self.block(depth + 1, loop))
+
+
+def function_of(text: str, name: str) -> Callable[[Any], Any]:
+    """The function of a text, whose lines Python knows as those of a file."""
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"torch": torch}
+    exec(compile(text, name, "exec"), names)
+    return names["f"]
+
+
+def inputs(seed: int) -> list[torch.Tensor]:
+    """Integers at several sizes."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(-5, 6, (n, 3), generator=generator) for n in (3, 3, 2, 5, 3)]
+
+
+def outcome(seed: int) -> str:
+    """What came of one program: "agrees", "is refused: ..." for an error of irkit's, or what is wrong."""
+    text = Writer(seed).program()
+    function = function_of(text, f"/fuzz/control_{seed}.py")
+    example, *others = inputs(seed)
+    try:
+        program = irkit.to_onnx(function, (example,), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    except irkit.errors.IrkitError as error:
+        return f"is refused: {error.what}"
+    refused = 0
+    for x in (example, *others):
+        expected = function(x.clone())
+        try:
+            found = program(x.clone())
+        except irkit.ContractError as error:
+            if not any("n" in text or "x" in text for text, _ in program.report.guards):
+                return f"refuses inputs: {error.what}"
+            refused += 1
+            continue
+        for one, other in zip(expected, found, strict=True):
+            if not torch.equal(torch.as_tensor(one), torch.as_tensor(other)):
+                return f"gives {other} where torch gives {one} for {x.tolist()}\n{text}"
+    return "agrees" if refused < 4 else "agrees, and refuses all other inputs"
+
+
+def main(count: int, first: int = 0) -> int:
+    """Runs so many programs, and prints those that do not agree; how many are wrong."""
+    wrong, refused = 0, 0
+    for seed in range(first, first + count):
+        try:
+            said = outcome(seed)
+        except Exception as error:
+            said = f"fails: {type(error).__name__}: {error}"
+        if said.startswith("is refused"):
+            refused += 1
+            print(seed, said.splitlines()[0], flush=True)
+        elif not said.startswith("agrees"):
+            wrong += 1
+            print(seed, said, flush=True)
+    print(f"{count - wrong - refused} of {count} agree, {refused} are refused, {wrong} are wrong")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(*map(int, sys.argv[1:]))))

@@ -1,0 +1,243 @@
+"""What is rewritten, what is refused with its line, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+import threading
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+import irkit
+from irkit.errors import IrkitError
+from lowering.control_flow import rewritten
+from tests.lowering.control_flow.functions import Clamped, clamp_if_large, running_sum
+
+X = torch.linspace(-1, 2, 12).reshape(3, 4)
+
+
+def helper(x):
+    if x.sum() > 0:
+        return x * 2
+    return x
+
+
+def outer(x):
+    if x.max() > 1:
+        x = x - 1
+    return helper(x)
+
+
+def export(function, **options):
+    return irkit.to_onnx(function, (X,), capture="direct", **options)
+
+
+def test_only_named_functions_are_rewritten() -> None:
+    program = export(outer, rewrite=[helper])
+    (diff,) = program.report.rewritten
+    assert "helper" in diff.splitlines()[0]
+    torch.testing.assert_close(program(X + 5), outer(X + 5))
+    with pytest.raises(irkit.ContractError):
+        program(X - 5)  # the other function chose its branch
+    torch.testing.assert_close(export(outer, rewrite=True)(X - 5), outer(X - 5))
+
+
+def test_functions_have_their_own_code_again() -> None:
+    before = outer.__code__, helper.__code__
+    export(outer, rewrite=True)
+    assert (outer.__code__, helper.__code__) == before
+    with pytest.raises(IrkitError):
+        export(uneven, rewrite=True)
+    assert uneven.__code__.co_names.count("flow") == 0
+
+
+def test_a_module_and_its_class_name_their_functions() -> None:
+    model = Clamped().eval()
+    for named in (model, Clamped, Clamped.forward, [model.forward]):
+        program = irkit.to_onnx(model, (X,), capture="direct", rewrite=named)
+        assert len(program.report.rewritten) == 1
+    assert "forward" not in vars(model)
+
+
+def test_report_shows_what_was_changed_and_no_more() -> None:
+    program = export(clamp_if_large, rewrite=True)
+    (diff,) = program.report.rewritten
+    assert "-    if x.abs().max() > 10:" in diff
+    assert "     return x" in diff
+    assert "rewritten" in str(program.report)
+    assert program.report.asdict()["rewritten"] == program.report.rewritten
+    assert export(lambda x: x + 1, rewrite=True).report.rewritten == ()
+
+
+def test_source_of_a_rewritten_function_is_python_that_does_the_same() -> None:
+    function = rewritten(running_sum)
+    names = dict(running_sum.__globals__)
+    exec(compile(ast.parse(textwrap.dedent(function.__source__)), "<test>", "exec"), names)
+    assert torch.equal(names["running_sum"](X), running_sum(X))
+
+
+def test_threads_may_call_a_function_that_is_being_rewritten() -> None:
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def call() -> None:
+        while not done.is_set():
+            if not torch.equal(outer(X), (X - 1) * 2 if (X - 1).sum() > 0 else X - 1):
+                wrong.append("other numbers")
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        for _ in range(3):
+            export(outer, rewrite=True)
+    finally:
+        done.set()
+        thread.join()
+    assert not wrong
+
+
+def test_a_constant_test_chooses_as_python_does() -> None:
+    table = torch.arange(3.0)
+
+    def constant(x):
+        if table.sum() > 0:
+            return x
+        return x + 1
+
+    assert export(constant, rewrite=True).report.rewritten == ()
+
+
+def test_sizes_leave_their_condition() -> None:
+    def sized(x):
+        if x.shape[0] > 2:
+            return x * 2
+        return x
+
+    program = irkit.to_onnx(sized, (X,), dynamic_shapes=({0: "n"},), rewrite=True)
+    assert program.report.rewritten == ()
+    assert any("n" in text for text, _ in program.report.guards)
+
+
+def test_a_variable_of_one_branch_has_a_value_where_it_is_read() -> None:
+    def partial(x):
+        if x.sum() > 0:
+            y = x * 2
+        if x.max() > 1:
+            x = x + y  # noqa: F821 - that is the point
+        return x
+
+    program = export(partial, rewrite=True)
+    torch.testing.assert_close(program(X), partial(X))
+    torch.testing.assert_close(program(X - 3), partial(X - 3))
+    beyond = X - 10
+    beyond[0, 0] = 5
+    with pytest.raises(UnboundLocalError):
+        partial(beyond)
+    with pytest.raises(irkit.ContractError, match="has a value"):
+        program(beyond)
+
+
+def test_an_assertion_keeps_its_message() -> None:
+    def asserted(x):
+        if x.sum() > 100:
+            assert x.min() > 0, "all must be positive"
+        return x
+
+    program = export(asserted, rewrite=True)
+    torch.testing.assert_close(program(X), X)
+    torch.testing.assert_close(program(X + 100), X + 100)
+    beyond = X + 100
+    beyond[0, 0] = -1
+    with pytest.raises(irkit.ContractError, match="all must be positive"):
+        program(beyond)
+
+
+# ---------------------------------------------------------------------------------------------- refused
+
+
+def uneven(x):
+    y = x.double() if x.sum() > 0 else x
+    return y
+
+
+def other_structure(x):
+    y = (x, x) if x.sum() > 0 else (x,)
+    return y[0]
+
+
+def generator(x):
+    if x.sum() > 0:
+        yield x
+    yield x + 1
+
+
+def consumed(x):
+    return sum(generator(x))
+
+
+def leaves_a_block(x):
+    with nullcontext():
+        if x.sum() > 0:
+            return x
+        x = x + 1
+    return x
+
+
+COUNT = 0
+
+
+def counts(x):
+    global COUNT
+    if x.sum() > 0:
+        COUNT = 1
+    return x
+
+
+def binds(x):
+    if x.sum() > 0 and (y := x.max()) > 1:
+        return y
+    return x.min()
+
+
+def reads_what_grows(x):
+    found = [x[0]]
+    for row in x:
+        found.append(found[-1] + row)
+    return torch.stack(found)
+
+
+def grows(x):
+    while x.shape[0] < x.sum():
+        x = torch.cat([x, x])
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "said", "line"),
+    [
+        (uneven, "float64.*where the condition holds, and .*float32", "y = x.double()"),
+        (other_structure, "a tuple of 2 where", "y = (x, x)"),
+        (consumed, "generator or a coroutine", "def generator"),
+        (leaves_a_block, "leaves a with block by return", "if x.sum() > 0"),
+        (counts, "global or nonlocal 'COUNT'", "if x.sum() > 0"),
+        (binds, "has := in an operand", "if x.sum() > 0 and"),
+        (reads_what_grows, "'found' grows in a loop on data, and is read in it", "found.append(found[-1] + row)"),
+        (grows, "torch requires", "x = torch.cat"),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_what_cannot_be_rewritten_is_refused_with_its_line(function, said: str, line: str) -> None:
+    with pytest.raises(IrkitError, match=said) as told:
+        irkit.to_onnx(function, (X,), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    assert line in told.value.source
+
+
+def test_rewritten_wants_a_function_with_source() -> None:
+    with pytest.raises(IrkitError, match="no function to rewrite"):
+        rewritten(len)
+    names: dict = {}
+    exec("def f(x):\n    return x", names)
+    with pytest.raises(IrkitError, match="no source"):
+        rewritten(names["f"])
