@@ -125,7 +125,7 @@ def test_a_variable_of_one_branch_has_a_value_where_it_is_read() -> None:
         if x.sum() > 0:
             y = x * 2
         if x.max() > 1:
-            x = x + y  # noqa: F821 - that is the point
+            x = x + y
         return x
 
     program = export(partial, rewrite=True)
@@ -189,7 +189,7 @@ COUNT = 0
 
 
 def counts(x):
-    global COUNT
+    global COUNT  # noqa: PLW0603 - that is what is refused
     if x.sum() > 0:
         COUNT = 1
     return x
