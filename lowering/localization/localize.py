@@ -93,11 +93,19 @@ class Located:
         styles = {i: colors[row.status] for i, row in enumerate(rows) if row.status in colors}
         cells = tuple(
             (
-                row.node, row.module, row.expected, row.actual, f"{row.name} = {row.op}", f"{row.error:.2g}",
-                f"{row.deviation:.2g}", f"{row.share:.2g}", row.status, row.source,
+                row.node,
+                row.module,
+                row.expected,
+                row.actual,
+                f"{row.name} = {row.op}",
+                f"{row.error:.2g}",
+                f"{row.deviation:.2g}",
+                f"{row.share:.2g}",
+                row.status,
+                row.source,
             )
             for row in rows
-        )  # fmt: skip
+        )
         return Shown(self.said, columns, cells, self.notes, styles)
 
     @property
@@ -197,9 +205,20 @@ class Pair:
         """The pair as a row."""
         seen, value = self.seen, self.value
         return Row(
-            seen.node, seen.target, seen.module, seen.source, tuple(seen.returned), value.name, value.op,
-            summary(self.expected), summary(self.actual), self.error, self.deviation, share, status,
-        )  # fmt: skip
+            seen.node,
+            seen.target,
+            seen.module,
+            seen.source,
+            tuple(seen.returned),
+            value.name,
+            value.op,
+            summary(self.expected),
+            summary(self.actual),
+            self.error,
+            self.deviation,
+            share,
+            status,
+        )
 
 
 def coarsest_of(proto: Any) -> DType:
