@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
 
 if TYPE_CHECKING:
+    from lowering.capture.functional import functional
     from lowering.capture.patched import Replacement, patched
     from lowering.decoding.generation import Generation, generation
     from lowering.localization.localize import Located, localize
@@ -38,6 +39,7 @@ __all__ = [
     "Strategy",
     "Unsupported",
     "as_module",
+    "functional",
     "generation",
     "localize",
     "lower",
@@ -60,6 +62,7 @@ PLACES = {
     "Status": "lowering.piecewise.statuses",
     "Strategy": "lowering.piecewise.statuses",
     "as_module": "lowering.torch_modules.as_module",
+    "functional": "lowering.capture.functional",
     "generation": "lowering.decoding.generation",
     "localize": "lowering.localization.localize",
     "lower": "lowering.program.ways",

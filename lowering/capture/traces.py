@@ -9,23 +9,29 @@ import torch
 from torch.fx import GraphModule
 
 from lowering.capture.capture import Captured
+from lowering.capture.functional import remove_whole_slices
 from lowering.capture.fx_graphs import TRACE, Trace
 from lowering.records.programs import gives_gradients
 from lowering.records.sizes import Sizes
 from lowering.records.types import DTYPES, type_of
 
 
-def traced_module(captured: Captured) -> GraphModule:
+def traced_module(captured: Captured, *, functional: bool = False) -> GraphModule:
     """A module that computes what was captured. `meta["irkit"]` of a node is the type of what it gives, over the user's
     names of dimensions, or the size that it is; that of the module is the `Trace`, by which `lower` keeps the contract.
 
-    Of a program with gradients, and of an FX graph that was given, it is the graph as it stands, copied.
+    Of a program with gradients, and of an FX graph that was given, it is the graph as it stands, copied. Where it shall
+    be `functional`, torch's own pass takes the writes of a program out, and slices of whole axes go.
     """
     program = captured.program
+    if functional and program is not None and not gives_gradients(program):
+        program = program.run_decompositions({})
     if program is None or gives_gradients(program):
         made = GraphModule(captured.graph_module, copy.deepcopy(captured.graph_module.graph))
     else:
         made = program.module(check_guards=False)  # what they guard is in the Trace
+    if functional and remove_whole_slices(made.graph):
+        made.recompile()
     sizes = Sizes(captured.dim_names, captured.signed, settled=captured.settled)
     for node in made.graph.nodes:
         known = said_of(node.meta.get("val"), sizes)

@@ -16,6 +16,8 @@ from torch.fx import GraphModule
 from irkit.core.ir import Graph
 from irkit.errors import IrkitError
 from lowering.capture.capture import capture_model
+from lowering.capture.leaves import choice_of, modules_left_whole, with_modules
+from lowering.capture.patches.branches import branches_of_anything
 from lowering.capture.torch_export import Attempt
 from lowering.capture.traces import traced_module
 from lowering.control_flow.rewriting import Rewriting, diffs, with_rewriting
@@ -89,6 +91,8 @@ def trace(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
+    functional: bool = False,
+    leaves: Any = None,
 ) -> GraphModule:
     """An FX graph of a model, which can be run, changed and given to `lower`, for those who want FX.
 
@@ -97,12 +101,18 @@ def trace(
     capture relied on, so that `lower` of the graph keeps names, ranges and conditions. The arguments are those of
     `lower`. It is torch.export that records the graph: a direct run of the model makes a graph of irkit's at once.
 
-    Raises CaptureError where torch cannot capture the model.
+    With `functional` no operator of the graph writes its operand, and no slice has the whole of an axis. `leaves` are
+    modules that stay calls of modules: a set of classes, or a predicate of the path and the module; the outermost of
+    them are left whole, take and give tensors or structures of them, and their weights stay theirs.
+
+    Raises CaptureError where torch cannot capture the model, and for leaves that take or give something else.
     """
     options = ExportOptions(
         dynamic_shapes=dynamic_shapes, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen
     )
-    return traced_module(capture_model(model, args, kwargs, options))
+    with branches_of_anything(), modules_left_whole(model, choice_of(leaves)) as calls:
+        made = traced_module(capture_model(model, args, kwargs, options), functional=functional)
+    return with_modules(made, calls)
 
 
 def lower_model(
