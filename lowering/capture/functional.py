@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.utils import _pytree as pytree
 
 from lowering.errors import CaptureError
 from lowering.records.programs import first_line
-from lowering.records.torch_internals import OpOverload, make_fx
+from lowering.records.torch_internals import OpOverload, make_fx, pytree
 
 END = (1 << 63) - 1
 """What torch says for the end of an axis."""

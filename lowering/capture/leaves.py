@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.utils import _pytree as pytree
 
 from lowering.errors import CaptureError
+from lowering.records.torch_internals import pytree
 
 
 @attrs.define(eq=False)
@@ -176,6 +176,5 @@ def choice_of(asked: Any) -> Callable[[str, torch.nn.Module], bool]:
         classes: tuple[type, ...] = tuple(asked)
         return lambda _, module: isinstance(module, classes)
     if callable(asked):
-        predicate: Callable[[str, torch.nn.Module], bool] = asked
-        return predicate
+        return lambda path, module: bool(asked(path, module))
     raise CaptureError(f"leaves is {asked!r}", hint="give classes of modules, or a predicate of path and module")

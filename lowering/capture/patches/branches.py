@@ -36,7 +36,7 @@ def branches_of_anything() -> Iterator[None]:
 
             return before(pred, over_tensors(true_fn), over_tensors(false_fn), tensors)
 
-        torch.cond = cond  # type: ignore[assignment]
+        torch.cond = cond
         try:
             yield
         finally:
