@@ -112,6 +112,9 @@ costs: $(READY)
 models: $(READY)
 	$(BIN)/python -m tests.tables.models $(MODELS_ARGS)
 
+transformers-exports: $(READY)
+	$(BIN)/python -m tests.tables.transformers_exports
+
 generation: $(READY)
 	$(BIN)/python -m tests.tables.generation $(GENERATION_ARGS)
 

@@ -35,6 +35,17 @@ ABOVE: Mapping[str, str] = MappingProxyType(
 )
 """The module of each name."""
 
+PLUG_IN, BACKEND = (
+    "lowering.decoding.transformers_exporter",
+    ("IrkitConfig", "IrkitExporter", "IrkitRunner", "register"),
+)
+"""What irkit is to transformers' exporters, which `irkit.transformers` offers, and where that stands."""
+
+
+def found_in_plug_in(name: str) -> Any:
+    """The class or function of that name, and with it torch and transformers."""
+    return getattr(import_module(PLUG_IN), name)
+
 
 def found_above(name: str) -> Any:
     """The function or class of that name."""

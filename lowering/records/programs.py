@@ -220,6 +220,7 @@ def register_caches(known: Registrations) -> None:
     """Registers the caches of transformers as irkit does."""
     import_transformers_caches()
     for kind in known_cache_types():
+        known.set_aside(kind)
         known.add(kind)
 
 

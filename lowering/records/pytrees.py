@@ -56,6 +56,7 @@ class Registrations:
         self.objects = tuple(objects)
         self.types: list[type] = []
         self.keyless: dict[type, pytree.NodeDef] = {}
+        self.theirs: list[Definitions] = []
 
     def __enter__(self) -> Registrations:
         TABLES.acquire()
@@ -79,6 +80,9 @@ class Registrations:
         """Takes out what was added."""
         while self.types:
             forget(self.types.pop())
+        while self.theirs:
+            for table, key, entry in self.theirs.pop():
+                table[key] = entry
         for kind, before in self.keyless.items():
             if kind in pytree.SUPPORTED_NODES:
                 pytree.SUPPORTED_NODES[kind] = before
@@ -90,6 +94,7 @@ class Registrations:
         while pending:
             node = pending.pop()
             kind = pytree._get_node_type(node)
+            self.set_aside(kind)
             if kind not in pytree.SUPPORTED_NODES:
                 if not self.add(type(node)):
                     continue
@@ -98,6 +103,18 @@ class Registrations:
                 self.keyless[kind] = pytree.SUPPORTED_NODES[kind]
                 pytree.SUPPORTED_NODES[kind] = with_positions(self.keyless[kind])
             pending += pytree.SUPPORTED_NODES[kind].flatten_fn(node)[0]
+
+    def set_aside(self, kind: type) -> None:
+        """Takes a cache out of the table that transformers' exporters put there: they name no leaf and fix every count.
+        It stands there again when the block ends."""
+        known = pytree.SUPPORTED_NODES.get(kind)
+        if (
+            known is not None
+            and known.flatten_fn.__module__.startswith("transformers.exporters")
+            and is_cache_type(kind)
+        ):
+            self.theirs.append(tuple(entries(kind)))
+            forget(kind)
 
     def add(self, kind: type) -> bool:
         """Whether `kind` could be registered, which it now is."""

@@ -1,0 +1,166 @@
+"""A program in a file with the structure of its calls, so that it is called as the model is where only the file is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import onnx
+import torch
+
+from irkit.contract.sizes import binding_of, check_sizes, names_of
+from irkit.core.ir import Graph
+from irkit.core.types import DType, Tensor
+from irkit.errors import ContractError, EvaluateError, LoadError
+from irkit.onnx.bound_runs import BoundRun, held_values
+from irkit.onnx.load import load
+from irkit.onnx.sessions import session
+from lowering.direct.run import HOW as TRACED
+from lowering.program.arguments import require_tensor, same_scalar
+from lowering.program.bound_parts import put, tensor_held
+from lowering.program.program import Program
+from lowering.program.refusing import bind_conditions
+from lowering.records.flat_structures import Builder, Opener, builder_of, nodes_of, opener_of
+from lowering.records.programs import register_caches
+from lowering.records.pytrees import Registrations, definitions
+from lowering.records.torch_internals import pytree
+from lowering.records.types import TORCH, as_pairs, from_pairs
+from lowering.tensors.complex_pairs import WHOLES, complex_names
+
+KEY = "irkit.call"
+"""The metadata of a file that says how it is called."""
+PLAIN_VALUES = (bool, int, float, str)
+
+
+def file_graph(program: Program) -> tuple[Graph, int]:
+    """(graph, opset): what is saved of a program, its conditions on data in it, with the structure of its calls."""
+    captured, low = program.lowered.captured, program.lowered
+    graph = bind_conditions(program.made) if captured.how == TRACED else program.ready
+    with captured.pytrees():
+        structures = [None if s is None else pytree.treespec_dumps(s) for s in (captured.in_spec, captured.out_spec)]
+    said = {
+        "in": structures[0],
+        "out": structures[1],
+        "arguments": list(captured.arguments),
+        "leaves": [name if name in program.inputs else None for name in captured.input_names],
+        "scalars": {i: captured.scalars[n] for i, n in enumerate(captured.input_names) if n in captured.scalars},
+        "usual": {name: each for name, each in captured.called.usual.items() if type(each) in PLAIN_VALUES},
+        "numbers": sorted(program.numbers),
+        "given": {name: int(type_.dtype) for name, type_ in program.inputs.items()},
+        "outputs": [list(each) for each in low.outputs],
+        "dtypes": [int(v.type.dtype) for v in program.graph.results if isinstance(v.type, Tensor)],
+    }
+    signature = attrs.evolve(graph.signature, metadata=(*graph.signature.metadata, (KEY, json.dumps(said))))
+    return attrs.evolve(graph, signature=signature), program.opset
+
+
+@attrs.frozen(eq=False, repr=False)
+class FileProgram:
+    """A program that was read from a file, called as the model is.
+
+    `said` is what the file says of its calls, `arguments` what takes each argument apart, `build` what puts the result
+    together.
+    """
+
+    path: Path
+    graph: Graph
+    said: Mapping[str, Any]
+    arguments: Mapping[str, tuple[Opener, int]]
+    build: Builder
+    run: BoundRun
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> FileProgram:
+        """The program in a file. Raises LoadError for one that does not say how it is called."""
+        graph = load(path)
+        metadata = dict(graph.signature.metadata)
+        if KEY not in metadata:
+            raise LoadError(f"{Path(path).name} does not say how it is called", hint="save it by save_pretrained")
+        said = json.loads(metadata[KEY])
+        with Registrations() as known:
+            register_caches(known)
+            specs = [None if text is None else pytree.treespec_loads(text) for text in (said["in"], said["out"])]
+            nodes = nodes_of(definitions(*specs))
+            positional, by_name = pytree.treespec_loads(said["in"]).children()
+            children = (*positional.children(), *by_name.children())
+            names = (*said["arguments"][: positional.num_children], *by_name.context)
+            arguments = {
+                name: (opener_of(child, nodes), child.num_leaves) for name, child in zip(names, children, strict=True)
+            }
+            build: Builder = tuple if specs[1] is None else builder_of(specs[1], nodes)
+        opened = session(Path(path))
+        return cls(Path(path), graph, said, arguments, build, BoundRun(opened, names_of(graph), opened.outputs))
+
+    def __call__(self, **kwargs: Any) -> Any:
+        """The model's result. Raises ContractError for what the model was not captured for."""
+        leaves, said = self.leaves(kwargs), self.said
+        by_name = {name: leaf for name, leaf in zip(said["leaves"], leaves, strict=True) if name is not None}
+        for i, value in said["scalars"].items():
+            if not same_scalar(leaves[int(i)], value):
+                raise ContractError(f"{leaves[int(i)]!r} is given where the model was captured with {value!r}")
+        vector, shapes, numbers = held_values(), list[tuple[int, ...]](), dict[str, int]()
+        pairs = complex_names(self.graph)
+        for name, param in zip(names_of(self.graph), self.graph.params, strict=True):
+            leaf, type_ = by_name[name], param.type
+            if not isinstance(type_, Tensor):
+                raise ContractError(f"{name} is no tensor", hint="export a model that takes tensors")
+            if name in said["numbers"] and not isinstance(leaf, torch.Tensor):
+                numbers[name] = int(leaf)
+                leaf = torch.tensor(leaf)
+            part = DType(said["given"][name])
+            require_tensor(name, leaf, WHOLES[part] if name in pairs else part, type_)
+            tensor = as_pairs(leaf) if name in pairs else leaf.detach()
+            tensor = tensor if DType(said["given"][name]) is type_.dtype else tensor.to(TORCH[type_.dtype])
+            put(vector, tensor)
+            shapes.append(tuple(tensor.shape))
+        bound = {port.name: numbers[port.name] for port in self.graph.signature.params if port.name in numbers}
+        check_sizes(self.graph, binding_of(self.graph, shapes, bound))
+        try:
+            found = self.run(vector)
+        except Exception as error:  # ONNX Runtime's own classes have no common base
+            raise EvaluateError(
+                f"ONNX Runtime cannot run {self.path.name} on these inputs: {error}",
+                hint="look at the numbers that the conditions of the model are about; `irkit contract` lists them",
+            ) from error
+        results = [self.result(i, found[i]) for i in range(len(said["dtypes"]))]
+        kinds = {"result": lambda what: results[what], "number": lambda what: results[what].item()}
+        return self.build([kinds[kind](what) if kind in kinds else what for kind, what in said["outputs"]])
+
+    def save(self, path: Path) -> None:
+        """Writes the same model to another place, its weights beside it."""
+        model, data = onnx.load(self.path), path.with_name(f"{path.name}.data")
+        data.unlink(missing_ok=True)  # to which they would be appended
+        onnx.save(model, path, save_as_external_data=True, location=data.name)
+
+    def leaves(self, kwargs: Mapping[str, Any]) -> list[Any]:
+        """The leaves of a call, in order. Raises ContractError where it has other arguments, or another structure."""
+        leaves, unknown = list[Any](), [n for n, each in kwargs.items() if not self.is_known(n, each)]
+        if unknown:
+            raise ContractError(
+                f"the call has {unknown[0]!r}", hint=f"the model was captured with {', '.join(self.arguments)}"
+            )
+        for name, (opener, count) in self.arguments.items():
+            if name not in kwargs and not (count == 1 and self.said["scalars"].get(str(len(leaves)), 0) is None):
+                raise ContractError(f"the call lacks {name!r}", hint="give all that the model was captured with")
+            if not opener(kwargs.get(name), leaves):
+                raise ContractError(
+                    f"{name} has another structure than at capture", hint="give what has the same structure"
+                )
+        return leaves
+
+    def is_known(self, name: str, value: Any) -> bool:
+        """Whether an argument is one of the model's, or has the value that it has where it is left out."""
+        usual = self.said["usual"].get(name, self)
+        return name in self.arguments or value is None or (type(value) is type(usual) and value == usual)
+
+    def result(self, i: int, value: Any) -> torch.Tensor:
+        """A result as the model gives it."""
+        made = tensor_held(value)
+        if self.graph.signature.results[i].name in complex_names(self.graph):
+            return from_pairs(made)
+        wanted = TORCH[DType(self.said["dtypes"][i])]
+        return made if made.dtype is wanted else made.to(wanted)
