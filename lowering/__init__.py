@@ -4,6 +4,7 @@
 `lowering.algorithms` and `lowering.aten` never do.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
@@ -77,8 +78,8 @@ PLACES = {
 
 def __getattr__(name: str) -> Any:
     """What stands in the modules of `PLACES`, and with it torch."""
+    if name == "architectures":  # a package of its own, which this attribute imports
+        return import_module("lowering.architectures")
     if name not in PLACES:
         raise AttributeError(f"module 'lowering' has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(PLACES[name]), name)

@@ -1,4 +1,4 @@
-"""The command line: `irkit export`, `optimize`, `rules`, `convert`, `show`, `check` and `contract`."""
+"""The command line: `irkit export`, `optimize`, `rules`, `convert`, `show`, `check`, `validate` and `contract`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from irkit.contract.as_json import contract_of
 from irkit.core.ir import Graph
 from irkit.doors.to_onnx import to_onnx, upstairs
+from irkit.doors.validate import validate
 from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.reading.wire import nodes_in
@@ -358,6 +359,9 @@ def show(
 ) -> None:
     """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
     typer.echo(str(read(model)))
+
+
+app.command()(validate)
 
 
 @app.command()
