@@ -35,8 +35,8 @@ class SetResult:
 class Validation:
     """What became of an architecture. True where it was exported and agrees with eager on every set of inputs.
 
-    `seconds` are those of building the model, of the export, of capture in it, and of all comparisons; `nodes` are those
-    of the ONNX model, `size` its bytes; `problem` is why there is none, `line` the line of the model.
+    `seconds` are those of building the model, of the export, of capture in it, and of all comparisons; `nodes` are
+    those of the ONNX model, `size` its bytes; `problem` is why there is none, `line` the line of the model.
     """
 
     name: str
