@@ -12,15 +12,13 @@ from typing import Any
 
 import attrs
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nn.modules.module import register_module_forward_hook
 
 from lowering.capture.inputs.calls import keep_unchanged
 from lowering.direct.modes import follow_modules
 from lowering.direct.tracer import HERE, IRKIT, TORCH
 from lowering.records.pytrees import register_classes
-from lowering.records.torch_internals import pytree
+from lowering.records.torch_internals import PROXY_KEY, ProxyTorchDispatchMode, enable_python_dispatcher, pytree
 
 
 @attrs.define(eq=False)
@@ -41,7 +39,7 @@ class Seen:
 class Recorder(ProxyTorchDispatchMode):
     """Meets operators where direct capture does, before torch takes composite ones apart, and lets them run."""
 
-    _mode_key = torch._C._TorchDispatchModeKey.PROXY
+    _mode_key = PROXY_KEY
 
     def __init__(self) -> None:
         super().__init__(None, "symbolic", pre_dispatch=True)  # pyright: ignore[reportArgumentType]

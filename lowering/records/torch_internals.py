@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import _VF
 from torch._decomp import decomposition_table
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import SLoc, TracingContext, tracing
 from torch._higher_order_ops.flex_attention import math_attention
 from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
@@ -28,7 +29,7 @@ from torch._subclasses.fake_tensor import (
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.export import _trace as export_trace
 from torch.fx.experimental import _config as symbolic_config
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, make_fx
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import (
     DimConstraints,
@@ -44,6 +45,8 @@ C: Any = torch._C
 to_dlpack: Any = C._to_dlpack
 """The DLPack capsule of a tensor, which torch.utils.dlpack offers without naming it."""
 constrain_range_for_size = _constrain_range_for_size
+PROXY_KEY: Any = C._TorchDispatchModeKey.PROXY
+"""The key of the only modes that torch lets meet operators above autograd."""
 MADE_OF_OTHERS, MADE_OF_OTHERS_BUT_FOR_GRADIENTS = (
     C.DispatchKey.CompositeImplicitAutograd,
     C.DispatchKey.CompositeExplicitAutograd,
@@ -93,6 +96,7 @@ __all__ = [
     "LOGGER_OF_SIZES",
     "MADE_OF_OTHERS",
     "MADE_OF_OTHERS_BUT_FOR_GRADIENTS",
+    "PROXY_KEY",
     "TRANSFORMS",
     "_VF",
     "C",
@@ -105,6 +109,7 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "OperatorBase",
+    "ProxyTorchDispatchMode",
     "SLoc",
     "ShapeEnv",
     "SymNode",
@@ -116,6 +121,7 @@ __all__ = [
     "dynamo_class",
     "dynamo_frames",
     "dynamo_module",
+    "enable_python_dispatcher",
     "end_library",
     "export_trace",
     "fake_impls",
