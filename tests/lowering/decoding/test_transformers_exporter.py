@@ -56,8 +56,11 @@ def test_an_export_is_called_saved_read_and_saved_again(tmp_path: Path) -> None:
         if folder is not None:
             model.save_pretrained(folder)
             assert {each.name for each in folder.iterdir()} == {
-                "model.onnx", "model.onnx.data", "config.json", "export.json",
-            }  # fmt: skip
+                "model.onnx",
+                "model.onnx.data",
+                "config.json",
+                "export.json",
+            }
             model = ExportedModel.from_pretrained(folder)
         found = model(**asked, unknown_to_it=1)
         torch.testing.assert_close(found.logits, expected.logits, rtol=1e-4, atol=1e-5)
