@@ -329,6 +329,17 @@ def is_kept(tracer: Tracer, *conditions: Any) -> bool:
     return any(as_said(each) in tracer.asked.kept for each in conditions)
 
 
+def with_diagonal(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """diagonal_scatter(x, part, offset, dim1, dim2), whose part is as long as the diagonal"""
+    given = {**dict(zip(("self", "src", "offset", "dim1", "dim2"), args, strict=False)), **kwargs}
+    x, offset = args[0], given.get("offset", 0)
+    rows, columns = (x.shape[axis_of(given.get(n, d), x.rank)] for n, d in (("dim1", 0), ("dim2", 1)))
+    if type(offset) is int:
+        sizes = (rows, dims.sub(columns, offset)) if offset >= 0 else (dims.add(rows, offset), columns)
+        tracer.asked.equal(given["src"].shape[-1], dims.maximum(dims.minimum(*sizes), 0))
+    return like_first(tracer, args, kwargs, twins)
+
+
 def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """select_scatter(x, row, dim, index), whose index lies within the dimension"""
     given = {**dict(zip(("self", "src", "dim", "index"), args, strict=False)), **kwargs}
@@ -387,7 +398,7 @@ def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
     return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
 
 
-SCATTERS = "diagonal_scatter index_put index_copy index_add index_fill scatter scatter_add"
+SCATTERS = "index_put index_copy index_add index_fill scatter scatter_add"
 UPSAMPLES = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
@@ -405,6 +416,7 @@ KNOWN = {
     "aten::trapz": by_trapezoids, "aten::trapezoid": by_trapezoids,
     **{f"aten::conv_transpose{n}d": convolved_back for n in (1, 2, 3)},
     "aten::slice": sliced, "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
+    "aten::diagonal_scatter": with_diagonal,
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
 }  # fmt: skip

@@ -44,7 +44,14 @@ def resizes(name: str) -> bool:
 @lru_cache(maxsize=1 << 12)
 def takes_all_sizes(name: str) -> bool:
     """True for an operator of which nothing here is asked, as of most."""
-    some = (_SQUEEZES, _WRITES, _CHOICES, _LOSSES, _TRAPEZOIDS, ("aten::select", "aten::ctc_loss", "aten::bincount"))
+    some = (
+        _SQUEEZES,
+        _WRITES,
+        _CHOICES,
+        _LOSSES,
+        _TRAPEZOIDS,
+        ("aten::diagonal_scatter", "aten::select", "aten::ctc_loss", "aten::bincount"),
+    )
     begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
     return not any(name in each for each in some) and not name.startswith(begins)
 
@@ -63,6 +70,8 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from kept_dimensions(node, recorded)
     elif target is torch.ops.aten.select.int:
         yield from place_within(node, recorded)
+    elif name == "aten::diagonal_scatter":
+        yield from diagonal_within(node, recorded)
     elif name in _WRITES:
         yield from part_within(node, recorded, name == "aten::slice_scatter")
     elif name in _CHOICES:
@@ -185,6 +194,18 @@ def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
         yield from of_sizes(place < size)
         if not sympy.expand(some).is_nonnegative:
             yield from of_sizes(place >= -size)
+
+
+def diagonal_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The condition that a diagonal is as long as the part that replaces it, by diagonal_scatter(x, part, offset, dim1,
+    dim2)."""
+    names = ("self", "src", "offset", "dim1", "dim2")
+    given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    offset, part = given.get("offset", 0), given["src"].meta.get("val")
+    rows, columns = (expression(recorded.shape[given.get(n, d)]) for n, d in (("dim1", 0), ("dim2", 1)))
+    if type(offset) is int and isinstance(part, torch.Tensor):
+        length = sympy.Min(rows + min(offset, 0), columns - max(offset, 0))
+        yield from of_sizes(sympy.Eq(sympy.Max(length, 0), expression(part.shape[-1])))
 
 
 def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[Any]:

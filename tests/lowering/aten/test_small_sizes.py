@@ -14,11 +14,11 @@ from irkit.errors import ContractError, IrkitError
 from tests.fuzz.small_sizes import WAYS, faults
 from tests.support.draws import drawn
 
-FOUND = (44, 81, 233, 306, 503, 605, 983, 1103, 1309, 1355, 1697, 1906, 1962)
+FOUND = (44, 81, 233, 306, 503, 605, 983, 1103, 1309, 1355, 1697, 1906, 1962, 41049)
 """Draws that once went wrong: counts of nothing by weights, lengths beyond the frames of a loss, an adaptive pooling of
 nothing, trapezoids of no integers, a batch of one number, and of none, that is learnt from, lengths of segments that do
 not add up, indices into nothing (three), a deviation of nothing whose count has 1 added, classes of a loss that are
-none, an image without rows."""
+none, an image without rows, a diagonal that is not there."""
 
 
 @pytest.mark.parametrize("seed", drawn("small sizes", range(100_000), 12, FOUND))
