@@ -72,7 +72,8 @@ def tiny_configuration(kind: str, options: Mapping[str, Any]) -> Any:
     usual = made()
     known = {name: getattr(usual, name) for name in SIZES if hasattr(usual, name)}
     sizes = {
-        name: SIZES[name] for name, value in known.items()
+        name: SIZES[name]
+        for name, value in known.items()
         if type(value) in (int, float) or (value is None and name not in OPTIONAL)
-    }  # fmt: skip
+    }
     return made(**{**sizes, **options})

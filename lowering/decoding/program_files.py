@@ -101,7 +101,10 @@ class FileProgram:
         by_name = {name: leaf for name, leaf in zip(said["leaves"], leaves, strict=True) if name is not None}
         for i, value in said["scalars"].items():
             if not same_scalar(leaves[int(i)], value):
-                raise ContractError(f"{leaves[int(i)]!r} is given where the model was captured with {value!r}")
+                raise ContractError(
+                    f"{leaves[int(i)]!r} is given where the model was captured with {value!r}",
+                    hint="call it with the number of the export, or export it with this one",
+                )
         vector, shapes, numbers = held_values(), list[tuple[int, ...]](), dict[str, int]()
         pairs = complex_names(self.graph)
         for name, param in zip(names_of(self.graph), self.graph.params, strict=True):

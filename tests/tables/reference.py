@@ -17,7 +17,7 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "irkit": ("irkit",),
     "irkit_faces": ("irkit.dims", "irkit.build", "irkit.pattern", "irkit.rewriting", "irkit.testing", "irkit.onnx"),
     "passes": ("passes", "passes.precision", "passes.targets"),
-    "lowering": ("lowering", "lowering.tensors", "lowering.errors"),
+    "lowering": ("lowering", "lowering.control_flow", "lowering.tensors", "lowering.errors"),
 }
 """The faces that each page is about."""
 
