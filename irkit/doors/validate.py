@@ -27,6 +27,10 @@ def validate(
     capture: Annotated[str | None, typer.Option(help="direct, torch.export or auto")] = None,
     quantize: Annotated[str | None, typer.Option(help="keep weights as integers: int4, int8 or dynamic")] = None,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="compute branches and loops on data")] = False,
+    patch: Annotated[
+        list[str] | None,
+        typer.Option(help="a patch in place while models are captured, package.module:name or file.py:name"),
+    ] = None,
     runtime: Annotated[str, typer.Option(help="onnxruntime, or irkit, which is the evaluator")] = "onnxruntime",
     as_json: Annotated[bool, typer.Option("--json", help="a line of JSON for each")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="with --all: how many processes")] = 1,
@@ -48,7 +52,7 @@ def validate(
     if not names and not whole:
         raise IrkitError("no architecture is named", hint="irkit validate llama, or --all; --list shows all names")
     asked = {"dtype": dtype, "opset": opset, "target": target, "capture": capture, "quantize": quantize}
-    asked |= {"rewrite": rewrite or None, "runtime": runtime}
+    asked |= {"rewrite": rewrite or None, "patch": patch or None, "runtime": runtime}
     options = {key: value for key, value in asked.items() if value is not None}
     if whole:
         told = None if as_json else progress

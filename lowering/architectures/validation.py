@@ -6,7 +6,7 @@ import json
 import time
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ import torch
 
 from irkit.errors import IrkitError
 from lowering.architectures.catalogue import Architecture, architecture
+from lowering.capture.patched import patch_named, patched, replacements_of
 from lowering.piecewise.trials import PieceProgram
 from lowering.program.check import run
 from lowering.program.program import Program
@@ -80,27 +81,38 @@ class Validation:
 
 
 def validate(
-    name: str | Architecture, *, dtype: str = "float32", runtime: str = "onnxruntime", **options: Any
+    name: str | Architecture,
+    *,
+    dtype: str = "float32",
+    runtime: str = "onnxruntime",
+    patch: Sequence[Any] = (),
+    **options: Any,
 ) -> Validation:
     """An architecture built from its tiny configuration, exported, and compared with eager on each of its input sets:
     for a decoder prefill, an empty cache, decoding and batches of 1.
 
     `dtype` is "float32", "float64", or "float16" and "bfloat16", for the precision that is computed in; `runtime` is
-    "onnxruntime" or "irkit", which is the evaluator. Other options are those of `irkit.to_onnx`: `opset`, `target`,
-    `capture`, `quantize`, `rewrite`.
+    "onnxruntime" or "irkit", which is the evaluator; `patch` are patches in place while it is captured, as
+    `lowering.patched` takes them, or texts that name them (`package.module:name`, `file.py:name`). Other options are
+    those of `irkit.to_onnx`: `opset`, `target`, `capture`, `quantize`, `rewrite`.
 
-    Returns the outcome; what fails is part of it. Raises IrkitError for a name, dtype or runtime that there is none of.
+    Returns the outcome; what fails is part of it. Raises IrkitError for a name, dtype, runtime or
+    patch that there is none of.
     """
     if dtype not in DTYPES:
         raise IrkitError(f"there is no dtype {dtype!r} to validate in", hint=f"take one of {', '.join(DTYPES)}")
     if runtime not in RUNTIMES:
         raise IrkitError(f"there is no runtime {runtime!r}", hint=f"take one of {', '.join(RUNTIMES)}")
     chosen = architecture(name) if isinstance(name, str) else name
+    patches = [each if not isinstance(each, str) else patch_named(each) for each in patch]
+    for each in patches:
+        replacements_of(each)
     seconds: dict[str, float] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return validated(chosen, dtype, runtime, {k: v for k, v in options.items() if v is not None}, seconds)
+            given = {k: v for k, v in options.items() if v is not None}
+            return validated(chosen, dtype, runtime, given, seconds, patches)
         except Exception as error:  # models raise anything
             line = error.source if isinstance(error, IrkitError) else last_line(error)
             what = f"{type(error).__name__}: {error.what if isinstance(error, IrkitError) else error}"
@@ -112,7 +124,12 @@ RUNTIMES = ("onnxruntime", "irkit")
 
 
 def validated(
-    chosen: Architecture, dtype: str, runtime: str, options: dict[str, Any], seconds: dict[str, float]
+    chosen: Architecture,
+    dtype: str,
+    runtime: str,
+    options: dict[str, Any],
+    seconds: dict[str, float],
+    patches: Sequence[Any] = (),
 ) -> Validation:
     """The outcome of an architecture. Raises what fails before the first comparison."""
     start = time.perf_counter()
@@ -123,7 +140,8 @@ def validated(
     asked = {"dynamic_shapes": sets.dynamic_shapes, **options}
     if dtype in ("float16", "bfloat16"):
         asked["precision"] = dtype
-    program = export_model(model, (), in_dtype(sets.example, dtype), ExportOptions(**asked))
+    with patched(*patches, classes=False):
+        program = export_model(model, (), in_dtype(sets.example, dtype), ExportOptions(**asked))
     seconds["export"] = time.perf_counter() - start - seconds["build"]
     seconds["capture"] = program.report.seconds.get("capture", 0.0)
     if runtime == "irkit":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import runpy
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -160,6 +161,22 @@ def known_classes() -> tuple[type, ...]:
 def is_output(kind: type) -> bool:
     """Whether a class is an output of a model of transformers or diffusers, by the names of its bases."""
     return any(base.__name__ in ("ModelOutput", "BaseOutput") for base in kind.__mro__[1:])
+
+
+def patch_named(text: str) -> Any:
+    """The patch that a text names: `package.module:name`, or `folder/file.py:name`. Raises CaptureError where there is
+    none."""
+    where, _, name = text.rpartition(":")
+    hint = "write package.module:name or folder/file.py:name, of a Replacement or a class with _PATCHES_"
+    if not where:
+        raise CaptureError(f"{text!r} names no patch", hint=hint)
+    try:
+        held = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
+    except (ImportError, OSError) as error:
+        raise CaptureError(f"{where} cannot be read: {error}", hint=hint) from error
+    if name not in held:
+        raise CaptureError(f"{where} has no {name}", hint=hint)
+    return held[name]
 
 
 # ---------------------------------------------------------------------------------------------- one replacement

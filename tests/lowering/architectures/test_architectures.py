@@ -96,3 +96,23 @@ def test_architectures_build_and_run(name: str) -> None:
     sets = chosen.sets(model)
     with torch.no_grad():
         assert model(**sets.example) is not None
+
+
+def test_patches_are_in_place_while_a_model_is_captured(tmp_path: Path) -> None:
+    file = tmp_path / "patches.py"
+    file.write_text(
+        "from lowering import Replacement\n"
+        "def fail(*args, **kwargs):\n"
+        "    raise ValueError('the patch is in place')\n"
+        "failing = Replacement('transformers.models.vit.modeling_vit.ViTEmbeddings.forward', fail)\n"
+    )
+    found = validate("vit", patch=[f"{file}:failing"])
+    assert not found
+    assert "the patch is in place" in found.problem
+    for text, said in (
+        (f"{file}:other", "has no other"),
+        ("no_such_module:x", "cannot be read"),
+        ("x", "names no patch"),
+    ):
+        with pytest.raises(IrkitError, match=said):
+            validate("vit", patch=[text])
