@@ -53,6 +53,8 @@ class BoundRun:
         for watch in self.session.watches:
             watch.check()
         found = OrtValueVector()
+        if not self.outputs:  # ONNX Runtime refuses to be asked for nothing
+            return found
         self.session.inner._sess.run_with_ortvaluevector(
             self.options, self.inputs, given, self.outputs, found, [CPU_DEVICE] * len(self.outputs)
         )

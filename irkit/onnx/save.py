@@ -61,7 +61,7 @@ def write_model(graph: Graph, path: str | os.PathLike[str], form: Form) -> None:
     if not target.name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
     given = cast(object, external)
-    if not isinstance(given, bool) and given != "auto":
+    if not isinstance(given, bool) and not (isinstance(given, str) and given == "auto"):
         raise SerializeError(f"external is {external!r}", hint='give True, False or "auto"')
     target = replaceable(target)
     total = sum(blob.nbytes for blob in weights_of(graph))

@@ -25,6 +25,7 @@ from lowering.capture.guards.guards import (
 )
 from lowering.capture.inputs.calls import Call, flat_signature, keep_unchanged
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
+from lowering.capture.patches.int_and_len import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.patches.zero_questions import Heard
@@ -68,8 +69,8 @@ class Attempt:
 class Request:
     """What is to be exported, and what was said of its dimensions: one statement for each leaf.
 
-    `lenient` is True where dimensions that do not stay dynamic are no failure, `torch_dims` where torch itself shall
-    keep watch over Dims.
+    `lenient` is True where dimensions that do not stay dynamic are no failure, `keeping` where int() and len() in the
+    model's code shall keep sizes, `torch_dims` where torch itself shall keep watch over Dims.
     """
 
     module: torch.nn.Module
@@ -80,17 +81,20 @@ class Request:
     known: Registrations
     strict: bool
     lenient: bool = False
+    keeping: bool = False
     torch_dims: bool = False
 
     @property
     def way(self) -> str:
         """How torch traces, in words."""
         how = "torch.export, strict" if self.strict else "torch.export, non-strict"
-        return f"{how}, over its own Dims" if self.torch_dims else how
+        how = f"{how}, over its own Dims" if self.torch_dims else how
+        return f"{how}, where int() and len() keep sizes" if self.keeping else how
 
 
 def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[Attempt], Heard]:
-    """What `exported` gives, after the request that it was given for.
+    """What `exported` gives, after the request that it was given for: where int() or len() fixed a size, that they
+    shall keep it. Raises the first CaptureError where that does not help.
 
     torch computes with a Dim that is derived from another one, and graphs become simpler by it; where it refuses what
     the model relies on beyond that, Dims are names like others.
@@ -102,8 +106,17 @@ def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[A
             return derived, *exported(derived)
         except CaptureError as error:
             attempts.append(Attempt(derived.way, time.perf_counter() - start, error.what))
-    program, more, asked = exported(request)
-    return request, program, [*attempts, *more], asked
+    try:
+        program, more, asked = exported(request)
+        return request, program, [*attempts, *more], asked
+    except CaptureError as error:
+        if request.strict or not asks_for_sizes(error):
+            raise
+        keeping = attrs.evolve(request, keeping=True)
+        try:
+            return keeping, *exported(keeping)
+        except CaptureError:
+            raise error from error.__cause__
 
 
 def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], Heard]:
@@ -217,7 +230,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
     nested = TracingContext.try_get() is not None
-    occasion = Occasion("torch.export", request.module, oblivious, dynamo=request.strict, nested=nested)
+    occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
     with ExitStack() as stack:
         stack.enter_context(patch_torch(occasion))  # first: it lets one thread at a time at the module
         stack.enter_context(keep_unchanged(request.module))

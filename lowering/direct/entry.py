@@ -22,6 +22,7 @@ from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
 from lowering.capture.inputs.calls import as_module, keep_unchanged, name_of
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
+from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.request import Request, request_of
@@ -124,7 +125,8 @@ def eager_error_of(request: Request, training: Training) -> Exception | None:
     args, kwargs = pytree.tree_unflatten(leaves, request.spec)
     random, own = torch.random.fork_rng(devices=[]), keep_unchanged(module)
     all_kept = contents_kept(module, training) if training.records else nullcontext()
-    with all_kept, torch.set_grad_enabled(training.records), random, own, training_state_kept(module):
+    patched = patch_torch(Occasion("example"))  # a module that converts itself shall have what it had
+    with patched, all_kept, torch.set_grad_enabled(training.records), random, own, training_state_kept(module):
         try:
             module(*args, **kwargs)
         except Exception as error:

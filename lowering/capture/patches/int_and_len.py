@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+ASKED = re.compile(r"\b(int|len)\(")
 
 
 class Meta(type):
@@ -39,6 +42,11 @@ class Int(int, metaclass=Meta):
 def length(value: Any) -> Any:
     """len, but of a tensor the size, which may vary."""
     return value.shape[0] if isinstance(value, torch.Tensor) and value.ndim else len(value)
+
+
+def asks_for_sizes(error: Any) -> bool:
+    """Whether the line that an error of capture names calls int or len."""
+    return ASKED.search(getattr(error, "source", "")) is not None
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from lowering.capture.patches.regions import regions_run_in_place
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
 
-Deed = Literal["torch.export", "direct", "decomposition", "comparison"]
+Deed = Literal["torch.export", "direct", "decomposition", "comparison", "example"]
 LOCK = threading.RLock()
 """Held while torch is patched."""
 
@@ -156,7 +156,7 @@ TABLE: tuple[Patch, ...] = (
         ("torch.nn.Module._apply",),
         "a module that converts itself while it runs would swap the contents of tensors that torch traces",
         "2.13",
-        lambda at: at.deed == "direct" or (at.exports and not at.dynamo),
+        lambda at: at.deed in ("direct", "example") or (at.exports and not at.dynamo),
         lambda at: converting_modules(),
     ),
     Patch(

@@ -209,7 +209,7 @@ def reads_what_grows(x):
 
 
 def grows(x):
-    while x.shape[0] < x.sum():
+    while x.sum() < 100:
         x = torch.cat([x, x])
     return x
 

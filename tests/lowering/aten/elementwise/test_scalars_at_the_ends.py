@@ -123,5 +123,5 @@ def test_a_divisor_that_is_a_size_or_a_number_is_not_checked() -> None:
 def test_an_exponent_that_the_type_does_not_hold_is_refused() -> None:
     with pytest.raises(RuntimeError):
         torch.pow(torch.ones(2, dtype=torch.int8), 128)
-    with pytest.raises(irkit.IrkitError, match="128 does not fit i8"):
+    with pytest.raises(irkit.IrkitError, match=r"128 does not fit i8|to type int8_t without overflow"):
         irkit.to_onnx(lambda x: x**128, (torch.ones(2, dtype=torch.int8),))
