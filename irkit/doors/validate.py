@@ -57,7 +57,7 @@ def validate(
     if whole:
         told = None if as_json else progress
         found: list[Any] = upstairs("lowering.architectures").sweep(
-            list(names or known), options, results, jobs, limit, told or (lambda _: None)
+            list(names or known), options, results, jobs, limit, told or ignore
         )
         show(found, as_json)
     else:
@@ -70,6 +70,10 @@ def validate(
             show(found, False)
     if not all(found):
         raise typer.Exit(1)
+
+
+def ignore(_: Any) -> None:
+    """Prints nothing."""
 
 
 def progress(found: Any) -> None:

@@ -82,7 +82,11 @@ class Architecture:
         made = getattr(transformers, name if isinstance(name, str) else name[0])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return made(configuration).eval()
+            model = made(configuration).eval()
+            for weight in model.parameters():
+                if weight.ndim > 1 and not weight.any():  # a router of zeros says nothing about which expert is taken
+                    torch.nn.init.normal_(weight, std=0.02)
+            return model
 
     def sets(self, model: torch.nn.Module) -> Sets:
         """What the model is exported with, and called with."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import attrs
 
@@ -26,7 +26,17 @@ MOST = 200
 """How many decisions of a model are rewritten."""
 
 
-def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
+class RewrittenFunction(Protocol):
+    """A function with its new source, and a unified diff of both."""
+
+    __source__: str
+    __diff__: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function that was given gives."""
+
+
+def rewritten(function: Callable[..., Any]) -> RewrittenFunction:
     """A function like the given one, whose decisions may hang on data when it is captured.
 
     Args:
@@ -39,7 +49,7 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
     Raises CaptureError where there is no source, or something that cannot be rewritten, with its line.
     """
     if isinstance(function, types.MethodType):
-        return types.MethodType(rewritten(function.__func__), function.__self__)
+        return cast(RewrittenFunction, types.MethodType(rewritten(function.__func__), function.__self__))
     if not isinstance(function, types.FunctionType):
         raise CaptureError(f"a {type(function).__name__} is no function to rewrite", hint="give a function or a method")
     found = rewritten_code(function.__code__)
@@ -52,7 +62,7 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
     made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
     made.__source__ = "" if found is None else found.after  # type: ignore[attr-defined]
     made.__diff__ = "" if found is None else found.diff  # type: ignore[attr-defined]
-    return made
+    return cast(RewrittenFunction, made)
 
 
 @attrs.frozen(eq=False)

@@ -9,6 +9,7 @@ import torch
 
 import irkit
 from lowering.control_flow import rewritten
+from lowering.records.torch_internals import pytree
 from tests.lowering.control_flow.functions import Case, cases
 
 CASES = cases()
@@ -16,7 +17,7 @@ CASES = cases()
 
 def same(expected, found) -> None:
     """Raises AssertionError where two results differ in structure, type or numbers."""
-    expected, found = (torch.utils._pytree.tree_flatten(each) for each in (expected, found))
+    expected, found = (pytree.tree_flatten(each) for each in (expected, found))
     assert expected[1] == found[1]
     for one, other in zip(expected[0], found[0], strict=True):
         if not isinstance(one, torch.Tensor):

@@ -125,7 +125,7 @@ def test_a_variable_of_one_branch_has_a_value_where_it_is_read() -> None:
         if x.sum() > 0:
             y = x * 2
         if x.max() > 1:
-            x = x + y
+            x = x + y  # pyright: ignore[reportPossiblyUnboundVariable]  # what the test is about
         return x
 
     program = export(partial, rewrite=True)
