@@ -151,6 +151,7 @@ def test_threads_may_generate_at_once() -> None:
     import threading
 
     asked, found = [prompt(1, 3), prompt(2, 6)], dict[int, Any]()
+    made()  # before there are threads: both would make a model, with weights of their own
 
     def run(i: int) -> None:
         found[i] = made().generate(**asked[i], **OPTIONS)
