@@ -148,10 +148,16 @@ def quantize(
         request,
         tuple(report(old, each, scaled[each], request) for old, each in now.items()),
         tuple(Kept(value, why) for value, why in left.items()),
-        tuple(f"{p!r} of the keep-list names nothing that is quantized" for p in idle),
+        (*(f"{p!r} of the keep-list names nothing that is quantized" for p in idle), *notes_of_bodies(graph, request)),
         graph,
         {old: built[each.value] for old, each in now.items()},
     )
+
+
+def notes_of_bodies(graph: Graph, request: Quantization) -> tuple[str, ...]:
+    """What is said of layers in bodies, which stay as they are."""
+    count = sum(len(layers_of(body, request)[0]) for body in walk.bodies(graph.order))
+    return (f"{count} in bodies of If, Loop or Scan stay as they are",) if count else ()
 
 
 def again(value: Value, layer: Layer) -> Layer:

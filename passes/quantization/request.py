@@ -149,7 +149,7 @@ class Quantization:
         """What a user asks for by name, or in full. Raises RewriteError for another name."""
         if isinstance(wanted, Quantization):
             return wanted
-        if wanted not in NAMED:
+        if not isinstance(wanted, str) or wanted not in NAMED:  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
             raise RewriteError(
                 f"there is no quantization {wanted!r}",
                 hint=f"known: {', '.join(NAMED)}, and a passes.Quantization for all else, 'static' with its feeds",

@@ -171,9 +171,19 @@ def test_what_cannot_be_had_is_refused(asked, said):
         Quantization(**asked)
 
 
-def test_an_unknown_name_is_refused():
-    with pytest.raises(RewriteError, match="there is no quantization 'int3'"):
-        quantize(mlp(), "int3")
+@pytest.mark.parametrize("name", ["int3", 4, [], Quantization])
+def test_an_unknown_name_is_refused(name):
+    with pytest.raises(RewriteError, match="there is no quantization"):
+        quantize(mlp(), name)
+
+
+def test_layers_in_bodies_are_told_of():
+    flag, x = irkit.param(irkit.tensor("bool")), irkit.param(irkit.tensor("f32", 2, 64))
+    weight = irkit.const(random(64, 64))
+    results = op.If(flag, then_branch=lambda: op.MatMul(x, weight), else_branch=lambda: op.Relu(x))
+    made = quantize(irkit.Graph((flag, x), results), "int8")
+    assert not made.layers
+    assert "1 in bodies of If, Loop or Scan stay as they are" in str(made)
 
 
 def test_files_are_smaller(tmp_path):
