@@ -57,6 +57,10 @@ def reshape_if_bound(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value
 # ---------------------------------------------------------------------------------------------- attention
 
 
+RAISED = 0.9 * LEAST
+"""What a mask holds in place of the least float32, which ONNX Runtime takes for a mark: it hides as well, is below every
+number that is not near the least one, and a score that is added to it does not overflow."""
+
 WINDOWS = ("left_window_size", "right_window_size")
 """Attributes of Attention that say which keys a query sees."""
 
@@ -119,19 +123,20 @@ def attention_with_rows(m: Match, value: Value) -> Any:
 
 
 def attention_with_numbers(value: Value) -> Any:
-    """The attention with a mask that holds another low number for the least one, which makes for the same shares"""
+    """The attention with a mask that holds another low number for the least one, which makes for the same shares: below
+    all others that the mask holds, for a row may be made of low numbers only"""
     given = operand(value, 3)
     if given is None:
         return None
     spelled = spelled_least(given)
     if spelled:
         *chain, found = spelled
-        numbers = [const(np.full(v.shape, -1e38, np.float32)) if is_least(v) else v for v in found.inputs]  # type: ignore
+        numbers = [const(np.full(v.shape, RAISED, np.float32)) if is_least(v) else v for v in found.inputs]  # type: ignore
         mask = call(found.op, numbers, dict(found.attributes))
         for each in reversed(chain):
             mask = call(each.op, [mask, *each.inputs[1:]], dict(each.attributes))
     else:
-        mask = op.Where(op.Equal(given, number(given, LEAST)), number(given, 0.9 * LEAST), given)
+        mask = op.Where(op.Equal(given, number(given, LEAST)), number(given, RAISED), given)
     inputs = list(value.inputs)
     inputs[3] = mask
     count = len(value.type.items) if isinstance(value.type, Tuple) else None

@@ -235,7 +235,8 @@ def _total(biases: tuple[Value, ...]) -> Value | None:
     milder = len(biases) > 1 and len(extreme) == 1
     if len(extreme) == 2 and all(map(_hides_by_least, extreme)):
         milder = any(map(shows_a_key, extreme))
-    return reduce(op.Add, map(_summand, biases) if milder else biases) if biases else None
+    low = LEAST / 2 if len(extreme) == 1 else LOW
+    return reduce(op.Add, (_summand(bias, low) for bias in biases) if milder else biases) if biases else None
 
 
 def _hides_by_least(bias: Value) -> bool:
@@ -244,11 +245,12 @@ def _hides_by_least(bias: Value) -> bool:
     return [number_of(v) == LEAST for v in numbers].count(True) == 1 and any(reach(v) == SMALL for v in numbers)
 
 
-def _summand(bias: Value) -> Value:
-    """The bias with -1e38 in place of the least number: it hides as well, and a sum with it does not reach -inf."""
+def _summand(bias: Value, low: float) -> Value:
+    """The bias with another low number in place of the least one: it hides as well, and a sum with it does not reach
+    -inf. Half the least one is below whatever the other biases hold, which reach less far."""
     if bias.op != "Where" or not any(number_of(v) == LEAST for v in bias.inputs[1:]):
         return bias
-    return op.Where(bias.inputs[0], *(LOW if number_of(v) == LEAST else v for v in bias.inputs[1:]))
+    return op.Where(bias.inputs[0], *(low if number_of(v) == LEAST else v for v in bias.inputs[1:]))
 
 
 def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:

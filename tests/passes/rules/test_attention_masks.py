@@ -17,7 +17,9 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import irkit
+import passes
 from irkit import op
+from irkit.checking.agreement import run
 from irkit.core.ir import param
 from irkit.core.types import DType, Tensor
 from lowering.program.program import Program
@@ -288,6 +290,33 @@ def test_a_table_with_a_diagonal_and_a_mask_make_one_mask(name: str) -> None:
     """Nothing sees to queries without keys, nor to the least number, of which two come to -inf."""
     nodes = Counter(node.op_type for node in encoder(name).proto.graph.node)
     assert nodes["Attention"] == 1 and not {"Softmax", "ReduceMax", "Equal"} & set(nodes)
+
+
+@pytest.mark.parametrize("other", [-1.2e38, -1.6e38])
+@pytest.mark.parametrize("form", ["one mask", "added", "chosen"])
+def test_a_row_of_low_numbers_shows_the_highest_of_them(form: str, other: float) -> None:
+    """In place of the least number stands one that is still the lowest, where a row holds nothing else than low ones."""
+    first, second = (param(Tensor(DType.BOOL, (2, 3))) for _ in range(2))
+    q, k, v = (param(Tensor(DType.FLOAT, (1, 1, n, 2))) for n in (2, 3, 3))
+    seen = op.Mul(op.MatMul(q, op.Transpose(k, perm=(0, 1, 3, 2))), 0.5)
+    if form == "one mask":
+        seen = op.Add(seen, op.Where(first, op.Where(second, 0.0, other), LEAST))
+    elif form == "added":
+        seen = op.Add(op.Add(seen, op.Where(first, 0.0, LEAST)), op.Where(second, 0.0, other))
+    else:
+        seen = op.Where(first, op.Add(seen, op.Where(second, 0.0, other)), LEAST)
+    graph = irkit.Graph((q, k, v, first, second), (op.MatMul(op.Softmax(seen, axis=-1), v),))
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal((1, 1, n, 2)).astype(np.float32) for n in (2, 3, 3)]
+    arrays += [
+        np.array([[True, False, False], [False, True, False]]),
+        np.array([[False, True, True], [True, False, True]]),
+    ]
+    fused = passes.optimize(graph)
+    assert "= Attention(" in str(fused)
+    (wanted,) = irkit.evaluate(graph, arrays)
+    for found in (*irkit.evaluate(fused, arrays), *run(fused, arrays)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [-0.7, 0.0])
