@@ -58,8 +58,8 @@ def reshape_if_bound(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value
 
 
 RAISED = 0.9 * LEAST
-"""What a mask holds in place of the least float32, which ONNX Runtime takes for a mark: it hides as well, is below every
-number that is not near the least one, and a score that is added to it does not overflow."""
+"""What a mask holds in place of the least float32, which ONNX Runtime takes for a mark: it hides as well, is below
+every number that is not near the least one, and a score that is added to it does not overflow."""
 
 WINDOWS = ("left_window_size", "right_window_size")
 """Attributes of Attention that say which keys a query sees."""

@@ -295,7 +295,7 @@ def test_a_table_with_a_diagonal_and_a_mask_make_one_mask(name: str) -> None:
 @pytest.mark.parametrize("other", [-1.2e38, -1.6e38])
 @pytest.mark.parametrize("form", ["one mask", "added", "chosen"])
 def test_a_row_of_low_numbers_shows_the_highest_of_them(form: str, other: float) -> None:
-    """In place of the least number stands one that is still the lowest, where a row holds nothing else than low ones."""
+    """In place of the least number stands one that is still the lowest: a row may hold low ones only."""
     first, second = (param(Tensor(DType.BOOL, (2, 3))) for _ in range(2))
     q, k, v = (param(Tensor(DType.FLOAT, (1, 1, n, 2))) for n in (2, 3, 3))
     seen = op.Mul(op.MatMul(q, op.Transpose(k, perm=(0, 1, 3, 2))), 0.5)
