@@ -22,6 +22,7 @@ from irkit.core.printer import print_graph
 from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
 from irkit.dims import Range, fresh, symbol
 from irkit.doors.above import ABOVE, found_above
+from irkit.equations import Equation, equation, replace_pattern
 from irkit.errors import (
     AbsentError,
     ContractError,
@@ -148,6 +149,9 @@ __all__ = [  # by what one wants to do
     "rewrite",
     "explain",
     "check_rule",
+    "equation",
+    "Equation",
+    "replace_pattern",
     # passes
     "Pass",
     "graph_pass",

@@ -345,7 +345,7 @@ def _pattern(given: object) -> Pattern:
     if given is None:
         return ABSENT
     if isinstance(given, int | float):
-        return _number(float(given))
+        return number_pattern(float(given))
     raise TypeRuleError(f"{given!r} is not a pattern", hint="use hole, const, rest, p.Op(...) or a number")
 
 
@@ -355,7 +355,8 @@ def _results(given: object) -> tuple[Pattern | None, ...]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _number(number: float) -> Constant:
+def number_pattern(number: float) -> Constant:
+    """The pattern of a constant all of whose elements are a number, as its element type holds it."""
     return Constant("", (equals(number),))
 
 
