@@ -25,6 +25,7 @@
 #   make both-ways  every program of the zoo and of torch's databases captured by both ways, and compared   (an hour;
 #                  BOTH_ARGS="--resume --jobs 16 zoo")
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
+#   make layouts   docs/measured/layouts.md: what other libraries load of `irkit export-hf`; installs them below build/layouts
 #   make docs      the pages and the reference as a site, in build/site
 #   make gradients  torch's database with gradients, by torch.compile(backend="irkit"), against eager   (ten minutes)
 #   make test-shuffled  the tests in a random order (SHUFFLE_SEED=... repeats one)
@@ -52,7 +53,7 @@ test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
+.PHONY: layouts generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
 
 install: $(READY)
 
@@ -117,6 +118,16 @@ transformers-exports: $(READY)
 
 generation: $(READY)
 	$(BIN)/python -m tests.tables.generation $(GENERATION_ARGS)
+
+# optimum-onnx wants an older transformers than irkit does, and so an environment of its own, torch first as above.
+build/layouts/optimum/.ready:
+	$(PYTHON) -m venv build/layouts/optimum
+	build/layouts/optimum/bin/python -m pip install $(TORCH_INSTALL_ARGS) $(TORCH)
+	build/layouts/optimum/bin/python -m pip install 'optimum-onnx[onnxruntime]==0.1.0'
+	touch $@
+
+layouts: $(READY) build/layouts/optimum/.ready
+	$(BIN)/python -m tests.tables.layouts $(LAYOUTS_ARGS)
 
 FUZZ_PROGRAMS ?= 2000
 

@@ -1,7 +1,7 @@
 """torch programs into irkit graphs: capture, converters, the fold, and the export that runs.
 
-`lower`, `trace`, `Program`, `generation` bring in torch when they are asked for; `lowering.errors`, `lowering.tensors`,
-`lowering.algorithms` and `lowering.aten` never do.
+`lower`, `trace`, `Program`, `generation`, `export_hf` bring in torch when they are asked for; `lowering.errors`,
+`lowering.tensors`, `lowering.algorithms` and `lowering.aten` never do.
 """
 
 from importlib import import_module
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lowering.capture.functional import functional
     from lowering.capture.patched import Replacement, patched
     from lowering.decoding.generation import Generation, generation
+    from lowering.layouts.export_hf import Layout, export_hf
     from lowering.localization.localize import Located, localize
     from lowering.piecewise.exported import Exported
     from lowering.piecewise.observing import Observation, observe
@@ -29,6 +30,7 @@ __all__ = [
     "Exported",
     "Functions",
     "Generation",
+    "Layout",
     "Located",
     "LoweringError",
     "MissingConverters",
@@ -40,6 +42,7 @@ __all__ = [
     "Strategy",
     "Unsupported",
     "as_module",
+    "export_hf",
     "functional",
     "generation",
     "localize",
@@ -55,6 +58,7 @@ PLACES = {
     "Exported": "lowering.piecewise.exported",
     "Functions": "lowering.records.options",
     "Generation": "lowering.decoding.generation",
+    "Layout": "lowering.layouts.export_hf",
     "Located": "lowering.localization.localize",
     "Observation": "lowering.piecewise.observing",
     "Piece": "lowering.piecewise.pieces",
@@ -63,6 +67,7 @@ PLACES = {
     "Status": "lowering.piecewise.statuses",
     "Strategy": "lowering.piecewise.statuses",
     "as_module": "lowering.torch_modules.as_module",
+    "export_hf": "lowering.layouts.export_hf",
     "functional": "lowering.capture.functional",
     "generation": "lowering.decoding.generation",
     "localize": "lowering.localization.localize",

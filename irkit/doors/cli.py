@@ -1,4 +1,4 @@
-"""The command line: `irkit export`, `optimize`, `rules`, `convert`, `show`, `check`, `validate` and `contract`."""
+"""The command line: `irkit export`, `export-hf`, `optimize`, `rules`, `convert`, `show`, `check` and others."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 from irkit.contract.as_json import contract_of
 from irkit.core.ir import Graph
+from irkit.doors.export_hf import export_hf
 from irkit.doors.to_onnx import to_onnx, upstairs
 from irkit.doors.validate import validate
 from irkit.errors import IrkitError
@@ -362,6 +363,7 @@ def show(
 
 
 app.command()(validate)
+app.command("export-hf")(export_hf)
 
 
 @app.command()

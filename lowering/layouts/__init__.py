@@ -1,0 +1,1 @@
+"""Models of transformers as folders that other libraries load and generate with."""

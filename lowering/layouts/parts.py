@@ -1,0 +1,139 @@
+"""The programs that a layout consists of: what each is called with, which of its sizes vary, what its tensors are
+called."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.contract.sizes import check_sizes
+from irkit.core.ir import Graph
+from irkit.errors import ContractError
+from lowering.errors import CaptureError
+from lowering.program.program import Program
+from lowering.program.to_onnx import export_model
+from lowering.records.options import ExportOptions
+
+BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
+TOTAL = f"{PAST} + {SEQUENCE}"
+"""The names of dimensions, as optimum has them."""
+
+PROMPT = 3
+"""So many tokens are in the cache of the example."""
+
+CACHED = re.compile(r"^(?:output\.)?past_key_values\.(\d+)\.(key|value)$")
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """A program of a layout: its name, which is that of its file too, and what it is captured with.
+
+    `names` gives a tensor, which irkit calls by its path, the name that readers look for.
+    """
+
+    name: str
+    module: Any
+    call: Mapping[str, Any]
+    shapes: Mapping[str, Any]
+    results: Callable[[str], str]
+
+    def program(self, options: ExportOptions) -> Program:
+        """The program. Raises what `irkit.to_onnx` raises, and CaptureError where a size that shall vary is fixed."""
+        asked = attrs.evolve(options, dynamic_shapes=dict(self.shapes), specialization="error")
+        with torch.no_grad():
+            return export_model(self.module, (), dict(self.call), asked)
+
+    def graph(self, program: Program) -> Graph:
+        """What is written: the graph with its conditions on data, its results called as readers want them."""
+        made = program.written()
+        results = tuple(
+            attrs.evolve(port, name=self.results(port.name)) if port.role == "output" else port
+            for port in made.signature.results
+        )
+        return attrs.evolve(made, signature=attrs.evolve(made.signature, results=results))
+
+
+def decoder_part(model: Any, name: str = "model") -> Part:
+    """A decoder as one program: it reads a prompt, behind a cache of length 0, and goes on from any other.
+
+    Raises CaptureError for a model that does not keep keys and values of each layer.
+    """
+    call = decoder_call(model)
+    axes = {0: BATCH, 1: SEQUENCE}
+    shapes = {
+        "input_ids": axes,
+        "attention_mask": {0: BATCH, 1: TOTAL},
+        "position_ids": axes,
+        "past_key_values": {0: BATCH, 2: PAST},
+    }
+    return Part(name, model, call, {key: each for key, each in shapes.items() if key in call}, present_name)
+
+
+def decoder_call(model: Any) -> dict[str, Any]:
+    """Two tokens behind three for each of two rows, the second padded on the left.
+
+    The cache keeps all keys and values, also of layers that look at some of them only: readers hand back what they
+    were given, and masks say which are looked at.
+    """
+    from transformers import DynamicCache
+
+    takes = inspect.signature(model.forward).parameters
+    if "past_key_values" not in takes:
+        raise CaptureError(
+            f"{type(model).__name__} takes no past_key_values",
+            hint="layouts are for models that keep keys and values; lowering.generation serves others too",
+        )
+    size = model.config.get_text_config().vocab_size
+    ids = torch.randint(min(4, size - 1), size, (2, 5), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, 0] = 0
+    call: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+    if "position_ids" in takes:
+        call["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+    read = {name: each[:, :PROMPT] for name, each in call.items()}
+    cache = DynamicCache()
+    with torch.no_grad():
+        require_plain(model, getattr(model(**read, use_cache=True), "past_key_values", None))
+        model(**read, past_key_values=cache, use_cache=True)
+    call |= {name: call[name][:, PROMPT:] for name in call if name != "attention_mask"}
+    return {**call, "past_key_values": cache, "use_cache": True}
+
+
+def require_plain(model: Any, cache: Any) -> None:
+    """Raises CaptureError for a cache that has something else than keys and values by head."""
+    layers = getattr(cache, "layers", None) or ()
+    if not layers or not all(map(is_plain, layers)):
+        kinds = ", ".join(sorted({type(layer).__name__ for layer in layers})) or "nothing"
+        raise CaptureError(
+            f"the cache of {type(model).__name__} is made of {kinds}, and layouts have names for keys and values only",
+            hint="lowering.generation serves models with states of other kinds",
+        )
+
+
+def is_plain(layer: Any) -> bool:
+    """Whether a layer of a cache has nothing but keys and values by head."""
+    held = {name: each for name, each in vars(layer).items() if isinstance(each, torch.Tensor) and each.dim()}
+    return set(held) == {"keys", "values"} and all(each.dim() == 4 for each in held.values())
+
+
+def present_name(path: str) -> str:
+    """`present.0.key` for the keys of the first layer that a model gives back; any other name as it is."""
+    found = CACHED.match(path)
+    return path if found is None else f"present.{found[1]}.{found[2]}"
+
+
+def require_sizes(graph: Graph, sizes: Mapping[str, int], what: str) -> None:
+    """Raises CaptureError where the graph refuses inputs of these sizes."""
+    try:
+        check_sizes(graph, sizes)
+    except ContractError as error:
+        raise CaptureError(
+            f"the program that was captured cannot {what}: {error.what}",
+            source=error.source,
+            hint="lowering.generation captures a program for each kind of call",
+        ) from error

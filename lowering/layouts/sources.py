@@ -1,0 +1,150 @@
+"""Where a model comes from: a configuration, a folder that `save_pretrained` wrote, or the model itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.errors import IrkitError
+from irkit.support.arguments import path_of
+from lowering.errors import CaptureError
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+BESIDE = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm",
+    "normalizer.json", "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
+    "feature_extractor_config.json", "chat_template.jinja", "chat_template.json",
+)  # fmt: skip
+"""Files of tokenizers and processors, which are copied as they are."""
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
+TASKS: Mapping[str, str] = MappingProxyType(
+    {
+        "feature-extraction": "AutoModel",
+        "text-generation": "AutoModelForCausalLM",
+        "text2text-generation": "AutoModelForSeq2SeqLM",
+        "fill-mask": "AutoModelForMaskedLM",
+        "text-classification": "AutoModelForSequenceClassification",
+        "token-classification": "AutoModelForTokenClassification",
+        "question-answering": "AutoModelForQuestionAnswering",
+        "multiple-choice": "AutoModelForMultipleChoice",
+        "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
+        "image-classification": "AutoModelForImageClassification",
+        "audio-classification": "AutoModelForAudioClassification",
+    }
+)
+"""What a model may be loaded for: the task, as optimum calls it, and transformers' class."""
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """A model in eval mode, and the folder that it came from, None where it came from none."""
+
+    model: Any
+    folder: Path | None = None
+
+    def copy_beside(self, folder: Path) -> list[Path]:
+        """Writes the configurations, of the model and of its generation, into a folder, and copies what the tokenizer
+        or processor keeps in files; returns the paths."""
+        written = [folder / CONFIG]
+        own = self.folder / CONFIG if self.folder is not None else None
+        if own is not None and own.exists():
+            copy_file(own, written[0])
+        else:
+            self.model.config.save_pretrained(folder)
+        if getattr(self.model, "generation_config", None) is not None and self.model.can_generate():
+            self.model.generation_config.save_pretrained(folder)
+            written.append(folder / GENERATION)
+        for name in BESIDE:
+            if self.folder is not None and (self.folder / name).exists():
+                copy_file(self.folder / name, folder / name)
+                written.append(folder / name)
+        return written
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies a file, unless it is that file."""
+    if not (target.exists() and source.samefile(target)):
+        shutil.copyfile(source, target)
+
+
+def source_of(given: Any, task: str | None, random: bool, seed: int) -> Source:
+    """The model that is meant: a model itself; the path of a configuration, or of a folder with one.
+
+    Weights are those of the folder, in float32; where it has none, random ones after `seed`, if `random` says so.
+    Raises CaptureError for what is none of these, for a folder without weights where `random` is False and for one with
+    weights where it is True, and for a configuration that does not say which class the model has.
+    """
+    if isinstance(given, torch.nn.Module):
+        if not callable(getattr(getattr(given, "config", None), "save_pretrained", None)):
+            raise CaptureError(
+                f"{type(given).__name__} has no configuration of transformers", hint="give a model of transformers"
+            )
+        return Source(given)
+    path = path_of(given, CaptureError)
+    folder, config = (path, path / CONFIG) if path.is_dir() else (path.parent, path)
+    if not config.is_file():
+        raise CaptureError(f"there is no configuration at {str(config)!r}", hint="give config.json, or its folder")
+    found = [each for pattern in WEIGHTS for each in folder.glob(pattern)] if config.name == CONFIG else []
+    if not found and not random:
+        raise CaptureError(
+            f"there are no weights beside {config.name}", hint="say that they shall be random: --random, random=True"
+        )
+    if found and random:
+        raise CaptureError(
+            f"{found[0].name} has the weights, and random ones were asked for",
+            hint="leave random out, or give the path of the configuration alone in another folder",
+        )
+    made = made_model(config, task, folder if found else None, seed)
+    return Source(made.eval(), folder)
+
+
+def made_model(path: Path, task: str | None, folder: Path | None, seed: int) -> Any:
+    """The model of a configuration in a file, with the weights of a folder, or random ones."""
+    import transformers
+
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        config: Any = transformers.AutoConfig.for_model(**said) if folder is None else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CaptureError(
+            f"{path.name} is no configuration of a model that transformers {transformers.__version__} knows: {error}",
+            hint="give the config.json that save_pretrained wrote; it names the model_type",
+        ) from error
+    kind = class_of(transformers, said, task)
+    if folder is not None:
+        return kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return (kind.from_config if hasattr(kind, "from_config") else kind)(config).to(torch.float32)
+
+
+def class_of(transformers: Any, said: Mapping[str, Any], task: str | None) -> Any:
+    """The class of a model: that of the task, else the one that the configuration names. Raises CaptureError for a
+    task that there is none of, and where neither says it."""
+    if task is not None:
+        if task not in TASKS:
+            raise CaptureError(f"there is no task {task!r}", hint=f"take one of {', '.join(TASKS)}")
+        return getattr(transformers, TASKS[task])
+    names = said.get("architectures") or ()
+    if len(names) != 1 or not hasattr(transformers, names[0]):
+        named = f"names {', '.join(names)}" if names else "names no class of a model"
+        raise CaptureError(f"the configuration {named}", hint=f"say what it is for, task=: {', '.join(TASKS)}")
+    return getattr(transformers, names[0])
+
+
+def require_folder(given: Any) -> Path:
+    """The folder to write into, made where it is missing. Raises IrkitError where there is a file of that name."""
+    folder = path_of(given, IrkitError)
+    if folder.exists() and not folder.is_dir():
+        raise IrkitError(f"{str(folder)!r} is a file", hint="give the name of a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
