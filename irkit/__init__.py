@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         grad,
         save,
         to_onnx,
+        viz,
     )
 
 __all__ = [  # by what one wants to do
@@ -129,6 +130,8 @@ __all__ = [  # by what one wants to do
     "shape_vector",
     "share",
     "substitute",
+    # seen
+    "viz",
     # numbers, laws, conditions
     "evaluate",
     "trace",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -94,6 +94,12 @@ def words_of(value: Value) -> tuple[str, ...]:
     """The word before each body of a value."""
     words = BODY_WORDS.get(value.op, ())
     return tuple(words[i] if i < len(words) else UNNAMED for i in range(len(value.bodies)))
+
+
+def describer(graph: Graph) -> tuple[Callable[[Type], str], Callable[[Any], str]]:
+    """(text of a type, text of an attribute), as they stand in the text of the graph."""
+    printer = _Printer.of(graph, hashes=False)
+    return printer.type, printer.attribute
 
 
 # ---------------------------------------------------------------------------------------------- what is in the whole

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from irkit.doors.compile import compile
     from irkit.doors.to_onnx import save, to_onnx
+    from irkit.doors.viz import viz
     from lowering.errors import CaptureError, LoweringError, MissingConverters
     from lowering.program.program import Program
     from passes.gradients import grad
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from passes.targets import Target
 
 __all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
-__all__ += ["compile", "found_above", "grad", "save", "to_onnx"]
+__all__ += ["compile", "found_above", "grad", "save", "to_onnx", "viz"]
 
 ABOVE: Mapping[str, str] = MappingProxyType(
     {
         "to_onnx": "irkit.doors.to_onnx",
         "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
+        "viz": "irkit.doors.viz",
         "grad": "passes.gradients",
         "Program": "lowering.program.program",
         "Target": "passes.targets",

@@ -25,6 +25,7 @@ from irkit.core.ir import Graph
 from irkit.doors.export_hf import export_hf
 from irkit.doors.to_onnx import to_onnx, upstairs
 from irkit.doors.validate import validate
+from irkit.doors.viz import viz
 from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.reading.wire import nodes_in
@@ -360,6 +361,19 @@ def show(
 ) -> None:
     """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
     typer.echo(str(read(model)))
+
+
+@app.command("viz")
+def visualize(
+    model: Model,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", dir_okay=False, help="the page to write; model.html if not given")
+    ] = None,
+) -> None:
+    """Write a page that shows a model: one HTML file, which loads nothing."""
+    target = output or Path(f"{model.stem}.html")
+    viz(read(model), target, title=model.name)
+    typer.echo(f"wrote {target}")
 
 
 app.command()(validate)

@@ -1,0 +1,32 @@
+"""The pages: of one graph, of what rewriting did to it, of two graphs side by side."""
+
+from __future__ import annotations
+
+from irkit.core.ir import Graph
+from irkit.viewer.page import Page
+from irkit.viewer.tables import COLUMNS, Tables, graph_table
+
+FORMAT = 1
+"""The version of the data in a page."""
+
+
+def graph_page(graph: Graph, title: str = "") -> Page:
+    """The page of one graph. Raises StaleError where a content has changed since the graph was made."""
+    tables = Tables()
+    shown = graph_table(graph, tables)
+    title = title or graph.name
+    head = {"format": FORMAT, "kind": "graph", "title": title, "subtitle": summary(graph), "columns": COLUMNS}
+    return Page(title, {**head, "graphs": [shown], **tables.finished()})
+
+
+def summary(graph: Graph) -> str:
+    """What a graph has, in one line."""
+    return (
+        f"{counted(len(graph.params), 'input')}, {counted(len(graph), 'operator')}, "
+        f"{counted(len(graph.results), 'result')}"
+    )
+
+
+def counted(number: int, word: str) -> str:
+    """How many of something there are."""
+    return f"{number} {word}" if number == 1 else f"{number:,} {word}s"

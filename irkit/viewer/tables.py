@@ -1,0 +1,156 @@
+"""A graph as plain data for a page: one row a value, texts and contents once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from irkit.core.blobs import Blob
+from irkit.core.ir import Graph, Value
+from irkit.core.origins import NAME_NOTE, Origin
+from irkit.core.printer import describer, value_names, words_of
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.ops.families import family_of
+from irkit.viewer.contents import content_summary
+
+LONGEST = 240
+"""Characters of an attribute that are shown."""
+
+COLUMNS = ("id", "op", "name", "type", "inputs", "attributes", "module", "source", "node", "rules", "body", "constant")
+"""What a row has. Texts are numbers in the table of texts; `inputs` are ids of rows, -1 for what is left out;
+`attributes` are name and text by turns; `body` is the number of the nested graph that the value stands in, -1 for the
+graph itself; `constant` that of its content, -1 for what is no constant."""
+
+NONE = -1
+
+
+@attrs.define(eq=False)
+class Tables:
+    """The tables of one page while it is made: texts, contents and bodies of all graphs on it, each once, and the
+    number of each value. Values keep their numbers in every graph that they stand in."""
+
+    histograms: bool = True
+    texts: dict[str, int] = attrs.field(factory=dict[str, int])
+    ids: dict[Value, int] = attrs.field(factory=dict[Value, int])
+    contents: dict[int, int] = attrs.field(factory=dict[int, int])
+    blobs: list[Blob] = attrs.field(factory=list[Blob])
+    bodies: list[dict[str, Any]] = attrs.field(factory=list[dict[str, Any]])
+    count: int = 0
+
+    def text(self, text: str) -> int:
+        """The number of a text."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    def new_id(self) -> int:
+        """A number that no row has yet."""
+        self.count += 1
+        return self.count - 1
+
+    def id_of(self, value: Value) -> int:
+        """The number of a value, a new one where it has none."""
+        found = self.ids.get(value)
+        if found is None:
+            found = self.ids[value] = self.new_id()
+        return found
+
+    def constant(self, blob: Blob | None) -> int:
+        """The number of a content; -1 without one."""
+        if blob is None:
+            return NONE
+        found = self.contents.get(id(blob))
+        if found is None:
+            found = self.contents[id(blob)] = len(self.blobs)
+            self.blobs.append(blob)
+        return found
+
+    def finished(self) -> dict[str, Any]:
+        """The tables as plain data."""
+        summaries = [content_summary(b) if self.histograms else outline_of(b) for b in self.blobs]
+        operators = {value.op for value in self.ids}
+        families = {op: family_of(op.rpartition("::")[2]) or "" for op in sorted(operators)}
+        return {"texts": list(self.texts), "contents": summaries, "bodies": self.bodies, "families": families}
+
+
+def outline_of(blob: Blob) -> dict[str, Any]:
+    """What is known of a content that is not looked at."""
+    return {"name": blob.name, "dtype": blob.dtype.short, "shape": list(blob.shape), "bytes": blob.nbytes}
+
+
+def graph_table(graph: Graph, tables: Tables) -> dict[str, Any]:
+    """A graph as plain data: `name`, `rows` in order, bodies after their owners, `results`, `params`, `symbols` and
+    `facts`."""
+    type_text, attribute_text = describer(graph)
+    rows = [row for each, body in nest(graph, tables) for row in rows_of(each, body, tables, type_text, attribute_text)]
+    ports = graph.signature
+    return {
+        "name": graph.name,
+        "operators": len(graph),
+        "rows": rows,
+        "params": [[tables.id_of(v), *port_of(ports.params, i)] for i, v in enumerate(graph.params)],
+        "results": [[tables.id_of(v), *port_of(ports.results, i)] for i, v in enumerate(graph.results)],
+        "symbols": [[name, str(range_)] for name, range_ in graph.symbols.items()],
+        "facts": [[f.kind, f.text, f.source] for f in ports.facts],
+    }
+
+
+def port_of(ports: tuple[Any, ...], index: int) -> tuple[str, str]:
+    """The name and role of a port, empty where there is none."""
+    return (ports[index].name, ports[index].role) if index < len(ports) else ("", "")
+
+
+def nest(graph: Graph, tables: Tables) -> Iterable[tuple[Graph, int]]:
+    """The graph and each body in it once, outermost first, with the number of the body."""
+    found: list[tuple[Graph, int]] = [(graph, NONE)]
+    known: dict[int, int] = {}
+    for here, _ in found:  # which grows
+        for value in here.order:
+            for word, body in zip(words_of(value), value.bodies, strict=True):
+                number = known.get(id(body))
+                if number is None:
+                    number = known[id(body)] = len(tables.bodies)
+                    results = [tables.id_of(r) for r in body.results]
+                    entry = {"owner": tables.id_of(value), "word": word, "name": body.name, "results": results}
+                    tables.bodies.append(entry)
+                    found.append((body, number))
+    return found
+
+
+def rows_of(graph: Graph, body: int, tables: Tables, type_text: Any, attribute_text: Any) -> Iterable[list[Any]]:
+    """The rows of the values of one graph, without those of bodies. They have `COLUMNS`."""
+    names = value_names(graph)
+    text, id_of = tables.text, tables.id_of
+    named = not any(v.origin.module for v in graph.order)
+    for value in graph.order:
+        origin = value.origin
+        given: list[int] = []
+        for name, attribute in value.attributes if value.op != CONSTANT else ():
+            given += (text(name), text(short(attribute_text(attribute))))
+        yield [
+            id_of(value),
+            text(value.op),
+            text(names[value]),
+            text(type_text(value.type)),
+            [NONE if v is None else id_of(v) for v in value.inputs],
+            given,
+            text(path_in_name(origin) if named and value.op not in (PARAM, CONSTANT) else origin.module),
+            text(origin.source),
+            text(origin.node),
+            [text(rule) for rule in origin.rules],
+            body,
+            tables.constant(value.blob),
+        ]
+
+
+def short(text: str) -> str:
+    """A text, cut where it is long."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
+
+
+def path_in_name(origin: Origin) -> str:
+    """The module that the name of a node tells, as exporters write it: `/layers.0/norm/Add` is of `layers.0.norm`."""
+    notes: Mapping[str, str] = dict(origin.notes)
+    name = notes.get(NAME_NOTE) or origin.node
+    folder = name.strip("/").rpartition("/")[0] if "/" in name else ""
+    return ".".join(part for part in folder.split("/") if part)
