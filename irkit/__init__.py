@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         compile,
         grad,
         save,
+        stats,
         to_onnx,
         viz,
     )
@@ -141,6 +142,7 @@ __all__ = [  # by what one wants to do
     "verify",
     "grad",
     "contract_of",
+    "stats",
     # rules
     "p",
     "hole",

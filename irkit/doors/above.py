@@ -1,4 +1,5 @@
-"""A door on the roof: what `irkit` offers of the packages above it, looked up when it is first asked for."""
+"""A door on the roof: what `irkit` offers of the packages above it, and of its own upper floors, looked up when it is
+first asked for."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from irkit.doors.compile import compile
     from irkit.doors.to_onnx import save, to_onnx
     from irkit.doors.viz import viz
+    from irkit.toolbox.stats import stats
     from lowering.errors import CaptureError, LoweringError, MissingConverters
     from lowering.program.program import Program
     from passes.gradients import grad
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from passes.targets import Target
 
 __all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
-__all__ += ["compile", "found_above", "grad", "save", "to_onnx", "viz"]
+__all__ += ["compile", "found_above", "grad", "save", "stats", "to_onnx", "viz"]
 
 ABOVE: Mapping[str, str] = MappingProxyType(
     {
@@ -26,6 +28,7 @@ ABOVE: Mapping[str, str] = MappingProxyType(
         "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
         "viz": "irkit.doors.viz",
+        "stats": "irkit.toolbox.stats",
         "grad": "passes.gradients",
         "Program": "lowering.program.program",
         "Target": "passes.targets",

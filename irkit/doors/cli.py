@@ -1,92 +1,53 @@
-"""The command line: `irkit export`, `export-hf`, `optimize`, `rules`, `convert`, `show`, `check` and others."""
+"""The command line. What models are run, counted, cut and measured by stands in `toolbox`."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
-from zipfile import BadZipFile
 
 import attrs
-import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
 
 from irkit.contract.as_json import contract_of
 from irkit.core.ir import Graph
+from irkit.doors import toolbox
+from irkit.doors.console import (
+    STREAM,
+    Chosen,
+    Commands,
+    Half,
+    Integers,
+    Keep,
+    KeepIO,
+    Model,
+    Opset,
+    Output,
+    Samples,
+    Target,
+    arrays_in,
+    console_beside,
+    node_count,
+    print_report,
+    read_graph,
+    require_writable,
+    stages,
+    write,
+    wrote,
+)
 from irkit.doors.export_hf import export_hf
 from irkit.doors.to_onnx import to_onnx, upstairs
 from irkit.doors.validate import validate
 from irkit.doors.viz import viz
 from irkit.errors import IrkitError
-from irkit.onnx.load import load
 from irkit.onnx.reading.wire import nodes_in
-from irkit.onnx.save import Form, write_model
 from irkit.support.stored_files import opened_file
 from irkit.support.uncollected import without_collector
-from irkit.text.files import load_text, save_text
-
-Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")]
-Output = Annotated[
-    Path,
-    typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write; irkit text if it ends in .irkit"),
-]
-Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
-Chosen = Annotated[
-    str,
-    typer.Option("--rules", help="rules by name, such as default-attention or norms+casts; `irkit rules` lists them"),
-]
-Half = Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="with --precision or --quantize: an operator, module or result that stays in float32; may be repeated"
-    ),
-]
-Integers = Annotated[
-    str | None, typer.Option(help="keep weights as integers: int4, int8, dynamic, or static, which takes a --sample")
-]
-KeepIO = Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")]
-Samples = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True, dir_okay=False, help="inputs by name, .npz: to see what overflows, and ranges for integers"
-    ),
-]
-Target = Annotated[
-    str,
-    typer.Option(
-        help="what will run the model: onnxruntime-cpu, onnxruntime-cuda, or onnx for any runtime; +com.microsoft "
-        "behind it allows ONNX Runtime's own operators"
-    ),
-]
-
-
-class Commands(TyperGroup):
-    """The commands. An irkit error, or one of the file system, is printed without a traceback, and exits with 1; an
-    interrupt ends in one line, and exits with 130."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """What the command returns."""
-        try:
-            return super().invoke(ctx)
-        except (IrkitError, OSError) as error:
-            if getattr(error, "errno", None) == errno.EPIPE:  # `irkit show model.onnx | head`
-                raise
-            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"error: {error}")
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt as error:
-            Console(stderr=True).print("interrupted")
-            raise typer.Exit(130) from error
-
 
 app = typer.Typer(
     cls=Commands,
@@ -165,10 +126,10 @@ def export(
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
         program = program.refusing_nan() if finite else program
         write(program.watched if conditions or finite else program.ready, output, program.opset)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = console_beside(output)
     console.print(program.report.render(), soft_wrap=False)
     if report is not None:
-        said(console, report)
+        print_report(console, report)
     console.print(f"wrote {output}")
 
 
@@ -196,7 +157,7 @@ def optimize(
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
     require_writable(output)
-    graph, done = read(model), list[Any]()
+    graph, done = read_graph(model), list[Any]()
     ready = upstairs("passes.files").optimized_for(
         graph,
         target,
@@ -212,8 +173,8 @@ def optimize(
     lines = changes_of(done) + [str(each) for each in (ready.quantized, ready.mixed) if each]
     before = nodes_of(model, graph)
     write(ready.graph, output, ready.target.opset)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    for line in (*lines, f"{before} to {len(ready.graph)}: wrote {output}"):
+    console = console_beside(output)
+    for line in (*lines, f"{before} to {len(ready.graph)}{wrote(output)}"):
         console.print(line)
 
 
@@ -240,15 +201,6 @@ def integers(name: str | None, keep: Sequence[str] | None, sample: Path | None) 
     return attrs.evolve(asked.of(name), keep=keep or (), feeds=feeds)
 
 
-def arrays_in(path: Path) -> dict[str, Any]:
-    """The arrays in an .npz file by name. Raises IrkitError for any other file."""
-    try:
-        with np.load(path) as found:
-            return dict(found)
-    except (AttributeError, EOFError, TypeError, ValueError, BadZipFile) as error:
-        raise IrkitError(f"{path.name} holds no arrays by name", hint="numpy.savez(path, x=...) writes one") from error
-
-
 def changes_of(done: Sequence[Any]) -> list[str]:
     """A line for each pass that changed a graph: what there was before and after, and in how many turns."""
     found: dict[str, list[Any]] = {}
@@ -268,23 +220,18 @@ COMBINED = ("exact", "standard", "settled", "sequence", "when", "around_bodies",
 def changed(before: Graph, after: Graph) -> str:
     """What became of nodes and, where these are as many, of constants."""
     if len(before) != len(after):
-        return f"{counted(before)} to {len(after)}"
+        return f"{node_count(before)} to {len(after)}"
     old, new = (
         sum(blob.nbytes for blob in {id(v.blob): v.blob for v in values_of(g)}.values()) for g in (before, after)
     )
-    return f"{counted(after)}" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
-
-
-def counted(graph: Graph) -> str:
-    """How many nodes a graph has, in words."""
-    return "1 node" if len(graph) == 1 else f"{len(graph)} nodes"
+    return f"{node_count(after)}" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
 
 
 def nodes_of(path: Path, graph: Graph) -> str:
     """How many nodes a file has, in words; those of its graph where it is no ONNX model. A size that a model computes
     is no node in a graph."""
-    if path.suffix in (".irkit", ".pt2"):
-        return counted(graph)
+    if path == STREAM or path.suffix in (".irkit", ".pt2"):
+        return node_count(graph)
     number = nodes_in(opened_file(path.resolve(), "the model"))
     return "1 ONNX node" if number == 1 else f"{number} ONNX nodes"
 
@@ -336,11 +283,11 @@ def convert(
     What the opset lacks is expressed by what it has, or refused by name.
     """
     require_writable(output)
-    graph = read(model)
+    graph = read_graph(model)
     ready, before = upstairs("passes").prepare(graph, target, opset), nodes_of(model, graph)
     write(ready, output, opset)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{before} to {len(ready)} at opset {opset}: wrote {output}")
+    console = console_beside(output)
+    console.print(f"{before} to {len(ready)} at opset {opset}{wrote(output)}")
 
 
 def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
@@ -360,7 +307,7 @@ def show(
     model: Model,
 ) -> None:
     """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
-    typer.echo(str(read(model)))
+    typer.echo(str(read_graph(model)))
 
 
 @app.command("viz")
@@ -372,12 +319,13 @@ def visualize(
 ) -> None:
     """Write a page that shows a model: one HTML file, which loads nothing."""
     target = output or Path(f"{model.stem}.html")
-    viz(read(model), target, title=model.name)
+    viz(read_graph(model), target, title=model.name)
     typer.echo(f"wrote {target}")
 
 
-app.command()(validate)
 app.command("export-hf")(export_hf)
+for command in (validate, toolbox.run, toolbox.stats, toolbox.extract):
+    app.command()(command)
 
 
 @app.command()
@@ -385,7 +333,7 @@ def contract(
     model: Model,
 ) -> None:
     """Print what a model relies on, as JSON: inputs, ranges, conditions, constants, state."""
-    typer.echo(json.dumps(contract_of(read(model)), indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(contract_of(read_graph(model)), indent=2, ensure_ascii=False))
 
 
 @app.command()
@@ -399,70 +347,7 @@ def check(
     The exit status is 1 where they differ.
     """
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    said(console, upstairs("lowering.program.files").check_file(model, against, runs))
-
-
-def said(console: Console, report: Any) -> None:
-    """Prints the report of a check. Raises typer.Exit, with status 1, where it found a difference."""
-    console.print(str(report), style="green" if report else "red")
-    if not report:
-        raise typer.Exit(1)
-
-
-def read(path: Path) -> Graph:
-    """The graph in a file, by its ending. Raises LoadError, ParseError or CaptureError for what is none."""
-    if path.suffix == ".irkit":
-        return load_text(path)
-    if path.suffix == ".pt2":
-        return upstairs("lowering").lower(path)
-    return load(path)
-
-
-def write(graph: Graph, path: Path, opset: int) -> None:
-    """Writes a graph that is ready for its target: as irkit text where the file ends so, else as ONNX."""
-    if path.suffix == ".irkit":
-        save_text(graph, path)
-    else:
-        write_model(graph, path, Form(opset=opset))
-
-
-def require_writable(output: Path) -> None:
-    """Raises IrkitError where no file can be made there, or none of ONNX, before the work rather than after it."""
-    if output.suffix in (".pt2", ".pt", ".pth"):
-        raise IrkitError(
-            f"{output.name} is the name of a file of torch's", hint="let the output end in .onnx or .irkit"
-        )
-    folder = output.parent
-    if not folder.is_dir():
-        raise IrkitError(f"there is no folder {str(folder)!r}", hint="make it first, or choose another output")
-    if not os.access(folder, os.W_OK):
-        raise IrkitError(f"files in {str(folder)!r} may not be written", hint="choose another output")
-
-
-class stages(Progress):
-    """A progress display whose `with` block gives the function that stages report to."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-
-    def __enter__(self) -> Any:
-        super().__enter__()
-        tasks: dict[str, Any] = {}
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = self.add_task(stage, total=total)
-            self.update(tasks[stage], completed=done, total=total)
-
-        return show
+    print_report(console, upstairs("lowering.program.files").check_file(model, against, runs))
 
 
 def app_main() -> None:

@@ -314,7 +314,7 @@ def test_an_interrupt_ends_in_one_line(when: str) -> None:
         code += "class Finder:\n    find_spec = staticmethod(lambda name, *_: name == 'sympy' and hit() or None)\n"
         code += "sys.meta_path.insert(0, Finder)\n"
     else:
-        code += "import irkit.doors.cli\nirkit.doors.cli.read = hit\n"
+        code += "import irkit.doors.cli\nirkit.doors.cli.read_graph = hit\n"
     code += f"sys.argv = ['irkit', 'show', {__file__!r}]\nirkit_command.main()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
