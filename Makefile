@@ -127,6 +127,7 @@ build/layouts/optimum/.ready:
 	touch $@
 
 layouts: $(READY) build/layouts/optimum/.ready
+	$(BIN)/python -m pip install --quiet -e '.[genai]' -c constraints.txt
 	$(BIN)/python -m tests.tables.layouts $(LAYOUTS_ARGS)
 
 FUZZ_PROGRAMS ?= 2000

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from lowering.capture.functional import functional
     from lowering.capture.patched import Replacement, patched
     from lowering.decoding.generation import Generation, generation
-    from lowering.layouts.export_hf import Layout, export_hf
+    from lowering.layouts.export_hf import export_hf
+    from lowering.layouts.written import Layout
     from lowering.localization.localize import Located, localize
     from lowering.piecewise.exported import Exported
     from lowering.piecewise.observing import Observation, observe
@@ -58,7 +59,7 @@ PLACES = {
     "Exported": "lowering.piecewise.exported",
     "Functions": "lowering.records.options",
     "Generation": "lowering.decoding.generation",
-    "Layout": "lowering.layouts.export_hf",
+    "Layout": "lowering.layouts.written",
     "Located": "lowering.localization.localize",
     "Observation": "lowering.piecewise.observing",
     "Piece": "lowering.piecewise.pieces",

@@ -16,7 +16,7 @@ def export_hf(
         Path, typer.Argument(exists=True, help="config.json, or a folder that save_pretrained wrote, weights and all")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", file_okay=False, help="the folder to write")],
-    layout: Annotated[str, typer.Option(help="whose names and files: optimum")] = "optimum",
+    layout: Annotated[str, typer.Option(help="whose names and files: optimum, or genai")] = "optimum",
     task: Annotated[
         str | None,
         typer.Option(help="what the model is for, such as text-generation; what the configuration names if not given"),
@@ -30,8 +30,8 @@ def export_hf(
     precision: Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")] = None,
     quantize: Annotated[str | None, typer.Option(help="keep weights as integers: int4, int8 or dynamic")] = None,
 ) -> None:
-    """Write a model of transformers as a folder that optimum reads: its programs under the names that are looked for,
-    the configuration, and the files of the tokenizer.
+    """Write a model of transformers as a folder that another library reads: its programs under the names that are
+    looked for, the configuration, and the files of the tokenizer.
     """
     asked: dict[str, Any] = {"opset": opset, "target": target, "precision": precision, "quantize": quantize}
     made = upstairs("lowering.layouts.export_hf").export_hf(

@@ -83,6 +83,11 @@ def decoder_call(model: Any) -> dict[str, Any]:
     from transformers import DynamicCache
 
     takes = inspect.signature(model.forward).parameters
+    if model.config.get_text_config() is not model.config:
+        raise CaptureError(
+            f"{type(model).__name__} reads more than text",
+            hint="give its language model, or lowering.generation all of it",
+        )
     if "past_key_values" not in takes:
         raise CaptureError(
             f"{type(model).__name__} takes no past_key_values",

@@ -54,6 +54,7 @@ class Source:
     def copy_beside(self, folder: Path) -> list[Path]:
         """Writes the configurations, of the model and of its generation, into a folder, and copies what the tokenizer
         or processor keeps in files; returns the paths."""
+        folder.mkdir(parents=True, exist_ok=True)
         written = [folder / CONFIG]
         own = self.folder / CONFIG if self.folder is not None else None
         if own is not None and own.exists():
@@ -142,9 +143,8 @@ def class_of(transformers: Any, said: Mapping[str, Any], task: str | None) -> An
 
 
 def require_folder(given: Any) -> Path:
-    """The folder to write into, made where it is missing. Raises IrkitError where there is a file of that name."""
+    """The folder to write into, or the path of one to be made. Raises IrkitError where there is a file of that name."""
     folder = path_of(given, IrkitError)
     if folder.exists() and not folder.is_dir():
         raise IrkitError(f"{str(folder)!r} is a file", hint="give the name of a folder")
-    folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -152,3 +152,35 @@ def test_optimum_loads_and_generates(tmp_path: Path) -> None:
     names = [each for each in decoders(2) if each not in OPTIMUM_LACKS]
     asked = [each for name in names for each in asked_of(generator_named(name), "optimum", tmp_path / name)]
     assert asked and said(asked, reader.answers([each.job for each in asked])) == "equal"
+
+
+def test_genai_loads_and_generates(tmp_path: Path) -> None:
+    reader = READERS["genai"]()
+    if reader.missing:
+        pytest.skip(reader.missing)
+    names = [each for each in (*decoders(2), "LlamaForCausalLM") if each != "DeepseekV3ForCausalLM"]  # values as keys
+    asked = [each for name in names for each in asked_of(generator_named(name), "genai", tmp_path / name)]
+    assert asked and said(asked, reader.answers([each.job for each in asked])) == "equal"
+
+
+def test_the_configuration_of_genai_says_what_the_model_is(tmp_path: Path) -> None:
+    model = generator_named("GPT2LMHeadModel").model()
+    made = lowering.export_hf(model, tmp_path, "genai")
+    assert {"model.onnx", "model.onnx.data", "genai_config.json"} < {each.name for each in made.files}
+    said_of = json.loads((tmp_path / "genai_config.json").read_text())
+    about, decoder = said_of["model"], said_of["model"]["decoder"]
+    assert about["type"] == "decoder" and about["context_length"] == 64 == said_of["search"]["max_length"]
+    assert (about["bos_token_id"], about["eos_token_id"], about["pad_token_id"]) == (1, [2], 0)
+    assert (decoder["num_key_value_heads"], decoder["head_size"], decoder["num_hidden_layers"]) == (4, 8, 2)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    given, made_of = ({each.name for each in side} for side in (graph.input, graph.output))
+    for names, known in ((decoder["inputs"], given), (decoder["outputs"], made_of)):
+        assert {each % i if "%d" in each else each for each in names.values() for i in range(2)} == known
+    model.generation_config.eos_token_id = model.config.eos_token_id = None
+    with pytest.raises(CaptureError, match="no token is said to end a text"):
+        lowering.export_hf(model, tmp_path, "genai")
+
+
+def test_a_model_that_reads_images_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="reads more than text"):
+        lowering.export_hf(generator_named("LlavaForConditionalGeneration").model(), tmp_path)

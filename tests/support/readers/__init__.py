@@ -1,14 +1,16 @@
 """Libraries that read folders of `lowering.export_hf`, each run in a process of its own by the interpreter that has it.
 
 `make layouts` installs them below `build/layouts`: optimum needs an older transformers than irkit does, transformers.js
-needs node. Where one is missing, `reader(...)` says why.
+needs node. Where one is missing, its `Reader` says why.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,11 +47,6 @@ class Reader:
             return json.loads(given.read_text(encoding="utf-8"))
 
 
-def reader(name: str) -> Reader:
-    """The library of that name: "optimum"."""
-    return READERS[name]()
-
-
 def optimum() -> Reader:
     """optimum-onnx, in an environment of its own."""
     python = PLACE / "optimum" / "bin" / "python"
@@ -57,4 +54,10 @@ def optimum() -> Reader:
     return Reader("optimum", (str(python), str(HERE / "optimum_reader.py")), missing)
 
 
-READERS = {"optimum": optimum}
+def genai() -> Reader:
+    """onnxruntime-genai, beside irkit."""
+    missing = "" if importlib.util.find_spec("onnxruntime_genai") else "onnxruntime-genai is not installed: .[genai]"
+    return Reader("onnxruntime-genai", (sys.executable, str(HERE / "genai_reader.py")), missing)
+
+
+READERS = {"optimum": optimum, "genai": genai}

@@ -6,14 +6,17 @@
 import json
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
-from optimum import onnxruntime as readers  # pyright: ignore[reportMissingImports]: in that environment only
+
+readers: Any = import_module("optimum.onnxruntime")  # in that environment only
 
 
-def answer(job: dict) -> dict:
+def answer(job: dict[str, Any]) -> dict[str, Any]:
     """What one job gives."""
     try:
         model = getattr(readers, job["class"]).from_pretrained(job["folder"], **job.get("loading", {}))
