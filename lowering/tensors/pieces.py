@@ -11,7 +11,7 @@ from irkit import dims
 from irkit.build import const, op
 from irkit.core.blobs import Blob
 from irkit.core.ir import Value
-from irkit.core.types import HALVES, DType
+from irkit.core.types import HALVES, DType, same_types
 from irkit.dims import Dim
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import expand, ints, may_be_empty, permute
@@ -36,6 +36,16 @@ def compress_rows(x: Value, kept: Value) -> Value:
 def full(number: Any, shape: Sequence[Dim], dtype: DType) -> Value:
     """A tensor of one number."""
     return expand(scalar(number, dtype), shape)
+
+
+def as_recorded(value: Value, wanted: Any) -> Value:
+    """The value, or zeros of the shape that torch recorded where that is another one"""
+    if wanted is None:
+        return value
+    known = same_types(value.type, wanted)
+    if known is True or (known is None and not wanted.is_static):
+        return value
+    return full(0, wanted.shape, wanted.dtype)
 
 
 def swap(x: Value, a: int = -1, b: int = -2) -> Value:

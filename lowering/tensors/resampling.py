@@ -68,4 +68,13 @@ def cubic(d: Value, a: float) -> Value:
     size = op.Abs(d)
     near = op.Add(op.Mul(op.Mul(op.Sub(op.Mul(size, a + 2), a + 3), size), size), 1)
     far = op.Mul(op.Sub(op.Mul(op.Add(op.Mul(op.Sub(size, 5), size), 8), size), 4), a)
-    return op.Where(op.Less(size, 1), near, op.Where(op.Less(size, 2), far, double(0)))
+    return op.Where(op.Less(size, 1), near, op.Where(op.Less(size, 2), far, scalar(0, d.dtype)))
+
+
+def cubic_slope(d: Value, a: float) -> Value:
+    """By how much Keys' cubic grows with its argument, which may be negative"""
+    size = op.Abs(d)
+    near = op.Mul(op.Sub(op.Mul(size, 3 * (a + 2)), 2 * (a + 3)), size)
+    far = op.Mul(op.Add(op.Mul(op.Sub(op.Mul(size, 3), 10), size), 8), a)
+    steep = op.Where(op.Less(size, 1), near, op.Where(op.Less(size, 2), far, scalar(0, d.dtype)))
+    return op.Mul(steep, op.Sign(d))

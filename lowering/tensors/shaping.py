@@ -186,6 +186,15 @@ def concat(parts: Sequence[Value], dim: int) -> Value:
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=dim)
 
 
+def add_rows(x: Value, places: Value, size: Dim, axis: int) -> Value:
+    """Zeros of `size` along an axis, to which row i of x is added at places[i], or at each row's own places where they
+    have as many dimensions as x."""
+    where = expand(align_axis(places, axis, x.rank) if places.rank == 1 else places, x.shape, x)
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    ground = op.Expand(const(np.zeros((), x.dtype.numpy)), shape_vector(shape, *binders(shape, x)))
+    return op.ScatterElements(ground, where, x, axis=axis, reduction="add")
+
+
 def iota(size: Dim) -> Value:
     """0, 1, ... size - 1 as int64."""
     return op.Range(ints_scalar(0), dim_scalar(size), ints_scalar(1))

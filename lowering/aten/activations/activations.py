@@ -96,6 +96,17 @@ def aten_hardshrink(self: Value, lambd: Number = 0.5) -> Value:
     return op.Where(op.LessOrEqual(op.Abs(self), scalar(lambd, self.dtype)), scalar(0, self.dtype), self)
 
 
+def aten_softshrink_backward(grad_output: Value, self: Value, lambd: Number) -> Value:
+    """The gradient, but zero where self is within lambd of zero."""
+    within = op.LessOrEqual(op.Abs(self), scalar(lambd, self.dtype))
+    return op.Where(within, scalar(0, grad_output.dtype), grad_output)
+
+
+def aten_hardshrink_backward(grad_out: Value, self: Value, lambd: Number) -> Value:
+    """The gradient, but zero where self is within lambd of zero."""
+    return aten_softshrink_backward(grad_out, self, lambd)
+
+
 # ---------------------------------------------------------------------------------------------- exponentials
 
 

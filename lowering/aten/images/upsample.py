@@ -71,7 +71,7 @@ def nearest(x: Value, sizes: Sequence[Dim], scales: Scales, exact: bool) -> Valu
     """
     spatial = len(sizes)
     axes = range(x.rank - spatial, x.rank)
-    rows = [r for r in zip(axes, x.shape[-spatial:], sizes, scales, strict=True) if not unchanged(*r[1:])]
+    rows = [r for r in zip(axes, x.shape[-spatial:], sizes, scales, strict=True) if not is_unchanged(*r[1:])]
     whole = [whole_factor(size, out, scale) for _, size, out, scale in rows]
     if all(w is not None for w in whole):
         if not rows:
@@ -90,7 +90,7 @@ def nearest(x: Value, sizes: Sequence[Dim], scales: Scales, exact: bool) -> Valu
     return x
 
 
-def unchanged(size: Dim, out: Dim, scale: float | None) -> bool:
+def is_unchanged(size: Dim, out: Dim, scale: float | None) -> bool:
     """True where an axis stays as it is."""
     return dims.same(size, out) is True and scale in (None, 1.0)
 
@@ -191,11 +191,11 @@ def smooth(
     spatial = len(sizes)
     axes = tuple(range(x.rank - spatial, x.rank))
     before = x.shape[-spatial:]
-    if not antialias and all(unchanged(*r) for r in zip(before, sizes, scales, strict=True)):
+    if not antialias and all(is_unchanged(*r) for r in zip(before, sizes, scales, strict=True)):
         return x
     static = all(type(d) is int for d in (*before, *sizes))
     if x.dtype is DType.UINT8 and spatial == 2:
-        made = matrices(x, axes, sizes, scales, align_corners, mode, antialias)
+        made = matrices(before, sizes, scales, align_corners, mode, antialias)
         return fixed_point.resample(x, axes, made)
     says_all = align_corners or all(exactly(*r) for r in zip(before, sizes, scales, strict=True))
     attributes: dict[str, Any] = {
@@ -226,19 +226,19 @@ def by_matrices(
     kind = x.dtype
     wide = widen(x) if kind.is_float else cast(x, DType.FLOAT)
     last = wide.rank - 1
-    for axis, made in zip(axes, matrices(x, axes, sizes, scales, align_corners, mode, antialias), strict=True):
+    by_axis = matrices([x.shape[a] for a in axes], sizes, scales, align_corners, mode, antialias)
+    for axis, made in zip(axes, by_axis, strict=True):
         matrix = cast(swap(made), wide.dtype) if isinstance(made, Value) else const(made.T.astype(wide.dtype.numpy))
         wide = op.MatMul(wide, matrix) if axis == last else swap(op.MatMul(swap(wide, axis, last), matrix), axis, last)
     return cast(wide if kind.is_float else op.Round(wide), kind)
 
 
 def matrices(
-    x: Value, axes: Sequence[int], sizes: Sequence[Any], scales: Scales, align_corners: bool, mode: str, antialias: bool
+    before: Sequence[Any], sizes: Sequence[Any], scales: Scales, align_corners: bool, mode: str, antialias: bool
 ) -> list[np.ndarray | Value]:
     """The weights along every axis, each (out, size): arrays, or values where a size is a symbol"""
     found: list[np.ndarray | Value] = []
-    for axis, out, scale in zip(axes, sizes, scales, strict=True):
-        size: Any = x.shape[axis]
+    for size, out, scale in zip(before, sizes, scales, strict=True):
         if type(size) is not int or type(out) is not int:
             found.append(resampling.matrix(size, out, scale, align_corners, mode, antialias))
             continue

@@ -9,10 +9,10 @@ import numpy as np
 from irkit import dims
 from irkit.build import dim_scalar, op
 from irkit.core.ir import Value
-from irkit.core.types import DType, same_types
+from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.errors import LoweringError, Unsupported
-from lowering.tensors.pieces import full, p_norm, total, widen
+from lowering.tensors.pieces import as_recorded, full, p_norm, total, widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import expand, flat, ints, iota, slice_axis, squeeze, unsqueeze, up_to
 from passes.rules.nan import may_be_nan
@@ -108,7 +108,7 @@ def aten_embedding_bag(
             made = op.Div(made, unsqueeze(cast(op.Max(sizes, scalar(1, DType.INT64)), made.dtype), 1))
         made = cast(made, weight.dtype)
     kind = indices.dtype
-    most = full(0, (count, weight.shape[1]) if mode == MAX else (count,), kind)
+    most = rows_of_maxima(rows, made, bag, kept, indices) if mode == MAX else full(0, (count,), kind)
     rest = (cast(bag, kind), cast(sizes, kind), most)
     recorded = expected[1:] if expected is not None else (None, None, None)
     return made, *(as_recorded(value, wanted) for value, wanted in zip(rest, recorded, strict=True))
@@ -145,16 +145,6 @@ def aten_embedding_bag_padding_idx(
     )
 
 
-def as_recorded(value: Value, wanted: Any) -> Value:
-    """The value, or zeros of the shape that torch recorded where that is another one"""
-    if wanted is None:
-        return value
-    known = same_types(value.type, wanted)
-    if known is True or (known is None and not wanted.is_static):
-        return value
-    return full(0, wanted.shape, wanted.dtype)
-
-
 def sums(rows: Value, bag: Value, kept: Value | None, count: Dim, weights: Value | None) -> Value:
     """(count, d): the rows of each bag added up, each times its weight; rows that are not kept count nothing"""
     if kept is not None:
@@ -184,3 +174,20 @@ def maxima(rows: Value, bag: Value, sizes: Value, kept: Value | None, count: Dim
         some = op.Concat(missing, full(False, (1, rows.shape[1]), DType.BOOL), axis=0)  # an empty bag begins nowhere
         made = op.Where(op.Gather(some, first, axis=0), scalar(np.nan, rows.dtype), made)
     return op.Where(unsqueeze(op.Greater(sizes, scalar(0, DType.INT64)), 1), made, scalar(0, rows.dtype))
+
+
+def rows_of_maxima(rows: Value, made: Value, bag: Value, kept: Value | None, indices: Value) -> Value:
+    """Which row of the table the largest number in each column of a bag came from, the first of equal ones; 0 for an
+    empty bag.  rows: (i, d); made: (bags, d) -> (bags, d)"""
+    own = op.Gather(made, bag, axis=0)
+    taken = op.Equal(rows, own)
+    if may_be_nan(rows):
+        taken = op.Or(taken, op.And(op.IsNaN(rows), op.IsNaN(own)))
+    if kept is not None:
+        taken = op.And(taken, unsqueeze(kept, 1))
+    end = dim_scalar(rows.shape[0])
+    order = op.Where(taken, unsqueeze(iota(rows.shape[0]), 1), end)
+    where = expand(unsqueeze(bag, 1), rows.shape)
+    first = op.ScatterElements(expand(end, made.shape), where, order, axis=0, reduction="min")
+    listed = op.Concat(indices, full(0, (1,), indices.dtype), axis=0)  # an empty bag names none
+    return op.Gather(listed, first, axis=0)

@@ -11,6 +11,7 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.dims import Dim
 from lowering.aten.reduction.reduce import whole_sum
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import Number, cast, scalar
@@ -38,15 +39,10 @@ def aten_segment_reduce(
 
     A mean of nothing is `initial`, or NaN.
     """
-    if indices is not None or (lengths is None) == (offsets is None):
+    if indices is not None:
         raise Unsupported("segments are given by lengths or by offsets")
     at = axis % data.rank
-    if offsets is None:
-        ends = op.CumSum(cast(lengths, DType.INT64), const(at))  # type: ignore[arg-type]
-        starts = op.Sub(ends, cast(lengths, DType.INT64))  # type: ignore[arg-type]
-    else:
-        given = cast(offsets, DType.INT64)
-        starts, ends = slice_axis(given, at, 0, -1), slice_axis(given, at, 1, None)
+    starts, ends = bounds_of_stretches(lengths, offsets, at)
     begin = EMPTY[reduce] if initial is None else initial
     found = stretches(data, starts, ends, reduce, scalar(begin, data.dtype), at)
     if reduce == "mean":
@@ -61,8 +57,24 @@ def aten_segment_reduce(
     return found
 
 
+def bounds_of_stretches(lengths: Value | None, offsets: Value | None, at: int) -> tuple[Value, Value]:
+    """Where each stretch starts, and where it ends.  (*, s), of lengths (*, s) or of offsets (*, s + 1)"""
+    if offsets is not None and lengths is None:
+        given = cast(offsets, DType.INT64)
+        return slice_axis(given, at, 0, -1), slice_axis(given, at, 1, None)
+    if lengths is None or offsets is not None:
+        raise Unsupported("segments are given by lengths or by offsets")
+    ends = op.CumSum(cast(lengths, DType.INT64), const(at))
+    return op.Sub(ends, cast(lengths, DType.INT64)), ends
+
+
 def stretches(data: Value, starts: Value, ends: Value, reduce: str, begin: Value, at: int) -> Value:
     """`begin` reduced with the elements from each start up to its end, along axis `at`.  starts, ends: (*, s)."""
+    return reduced_into(data, slots(data, starts, ends, at), begin, reduce, starts.shape[at], at)
+
+
+def slots(data: Value, starts: Value, ends: Value, at: int) -> Value:
+    """The number of the stretch that each element belongs to; how many there are where it belongs to none."""
     size, count = data.shape[at], starts.shape[at]
     place = unsqueeze(iota(size), -1)
     passed = op.GreaterOrEqual(place, unsqueeze(ends, at))
@@ -70,7 +82,11 @@ def stretches(data: Value, starts: Value, ends: Value, reduce: str, begin: Value
     owner = op.ReduceSum(cast(passed, DType.INT64), ints(at + 1), keepdims=0)
     inside = op.Greater(op.ReduceSum(cast(reached, DType.INT64), ints(at + 1), keepdims=0), owner)
     slot = op.Where(inside, owner, op.Squeeze(shape_vector((count,)), [0]))  # one more takes what no stretch does
-    slot = expand(unsqueeze(slot, *range(at + 1, data.rank)), data.shape)
+    return expand(unsqueeze(slot, *range(at + 1, data.rank)), data.shape)
+
+
+def reduced_into(data: Value, slot: Value, begin: Value, reduce: str, count: Dim, at: int) -> Value:
+    """`begin` reduced with the elements of each of `count` slots along axis `at`."""
     start = expand(begin, (*data.shape[:at], dims.add(count, 1), *data.shape[at + 1 :]))
     found = op.ScatterElements(start, slot, data, axis=at, reduction=ONNX[reduce])
     return slice_axis(found, at, 0, count)

@@ -206,6 +206,26 @@ def aten_bilinear(input1: Value, input2: Value, weight: Value, bias: Value | Non
     return made if bias is None else op.Add(made, bias)
 
 
+def aten__trilinear(
+    i1: Value,
+    i2: Value,
+    i3: Value,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Value:
+    """i1 * i2 * i3, each without the dimensions that it is to be repeated along, summed over `sumdim`."""
+    rank = i1.rank + len(expand1)
+    own = ("".join(LETTERS[i] for i in range(rank) if i not in left_out) for left_out in (expand1, expand2, expand3))
+    left = "".join(LETTERS[i] for i in range(rank) if i not in sumdim)
+    return op.Einsum(i1, i2, i3, equation=f"{','.join(own)}->{left}")
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
 def aten_linalg_vecdot(x: Value, y: Value, *, dim: int = -1) -> Value:
     """sum(x * y) over one axis, broadcast"""
     made = op.Mul(x, y)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from irkit import dims
-from irkit.build import op, shape_vector
+from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.dims import Dim
 from lowering.errors import Unsupported
-from lowering.tensors.promotion import Number, scalar
-from lowering.tensors.shaping import ints, slice_axis
+from lowering.tensors.pieces import widen
+from lowering.tensors.promotion import Number, cast, scalar
+from lowering.tensors.shaping import add_rows, ints, iota, slice_axis
 
 
 def padded(x: Value, pad: Sequence[Dim], mode: str, value: Number | None = None) -> Value:
@@ -83,3 +84,16 @@ def aten_reflection_pad1d(self: Value, padding: Sequence[Dim]) -> Value:
 def aten_replication_pad1d(self: Value, padding: Sequence[Dim]) -> Value:
     """self with its ends, edges or faces repeated."""
     return padded(self, padding, "edge")
+
+
+def aten_replication_pad1d_backward(grad_output: Value, self: Value, padding: Sequence[Dim]) -> Value:
+    """The gradient of each element: those of all its repetitions, added up; 0 where a negative pad took it away."""
+    found = widen(grad_output)
+    for i in range(0, len(padding), 2):
+        axis = self.rank - 1 - i // 2
+        if any(type(p) is not int or p for p in padding[i : i + 2]):
+            size = self.shape[axis]
+            place = op.Sub(iota(found.shape[axis]), dim_scalar(padding[i]))
+            place = op.Min(op.Max(place, const(0)), dim_scalar(dims.sub(size, 1)))
+            found = add_rows(found, place, size, axis)
+    return cast(found, grad_output.dtype)

@@ -397,10 +397,15 @@ def aten__euclidean_dist(x1: Value, x2: Value) -> Value:
 
 def aten_pdist(self: Value, p: float = 2.0) -> Value:
     """The p-norm of the difference of every two different rows, (0, 1), (0, 2), ... -> (n * (n - 1) / 2,)."""
-    size = self.shape[0]
+    first, second = (op.Gather(self, rows, axis=0) for rows in rows_of_pairs(self.shape[0]))
+    return p_norm(op.Sub(first, second), p, [1])
+
+
+def rows_of_pairs(size: Dim) -> tuple[Value, Value]:
+    """(0, 0, ... 1, ...), (1, 2, ... 2, ...): the pairs of different numbers below `size`.  (size * (size - 1) / 2,)"""
     ones = full(True, (size, size), DType.BOOL)
     above = op.Trilu(ones, scalar(1, DType.INT64), upper=1)
     pairs = op.NonZero(above)  # (2, pairs)
-    first, second = (op.Gather(self, op.Gather(pairs, scalar(i, DType.INT64), axis=0), axis=0) for i in (0, 1))
     count = dims.floordiv(dims.mul(size, dims.sub(size, 1)), 2)
-    return reshape(p_norm(op.Sub(first, second), p, [1]), (count,))
+    first, second = (reshape(op.Gather(pairs, scalar(i, DType.INT64), axis=0), (count,)) for i in (0, 1))
+    return first, second

@@ -302,6 +302,13 @@ def aten_fractional_max_pool2d_backward(
     return given_back(grad_output, self, indices, 2, (1, 1))
 
 
+def aten_fractional_max_pool3d_backward(
+    grad_output: Value, self: Value, kernel_size: Any, output_size: Any, indices: Value
+) -> Value:
+    """As max_pool3d_with_indices_backward; no window lies outside."""
+    return given_back(grad_output, self, indices, 3, (1, 1, 1))
+
+
 def given_back(grad_output: Value, self: Value, indices: Value, spatial: int, dilation: Sequence[int]) -> Value:
     """Each gradient added to the place that its window was filled from.
 

@@ -326,9 +326,7 @@ def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: i
     """
     lone = self.rank < 2
     x, t = (unsqueeze(flat(self), 0), unsqueeze(flat(target), 0)) if lone else (self, target)
-    none = cast(op.Equal(t, number(t, -1)), DType.INT64)
-    listed = op.Equal(op.CumSum(none, 1), scalar(0, DType.INT64))
-    place = op.Where(listed, t, number(t, 0))
+    place, listed = listed_labels(t)
     hit = op.And(op.Equal(unsqueeze(place, 2), iota(x.shape[1])), unsqueeze(listed, 2))
     labels = op.Greater(total(cast(hit, DType.INT64), [1]), scalar(0, DType.INT64))
     chosen = op.GatherElements(x, place, axis=1)
@@ -339,6 +337,13 @@ def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: i
     loss = squeeze(loss, 0) if lone and reduction == 0 else loss
     is_label = cast(labels, x.dtype)
     return reduce_loss(loss, reduction), reshape(is_label, target.shape) if lone else is_label
+
+
+def listed_labels(t: Value) -> tuple[Value, Value]:
+    """(labels, 0 for those from the first -1 on; where they come before it).  t: (n, c)"""
+    none = cast(op.Equal(t, number(t, -1)), DType.INT64)
+    listed = op.Equal(op.CumSum(none, 1), scalar(0, DType.INT64))
+    return op.Where(listed, t, number(t, 0)), listed
 
 
 def aten_multilabel_margin_loss(self: Value, target: Value, reduction: int = 1) -> Value:
