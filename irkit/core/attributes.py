@@ -12,7 +12,7 @@ import numpy as np
 import sympy
 
 from irkit.core.blobs import Blob, blob
-from irkit.core.types import Type
+from irkit.core.types import DType, Type
 from irkit.errors import TypeRuleError
 
 Attribute: TypeAlias = "int | float | str | bytes | Blob | Type | sympy.Expr | tuple[Attribute, ...] | None"
@@ -107,6 +107,23 @@ CASTS: Mapping[str, Callable[[Any], Any]] = {
     "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
 }  # fmt: skip
 """What makes an attribute of each ONNX kind. Each raises TypeError or ValueError for what is none."""
+
+
+ELEMENT_TYPES = frozenset(
+    ("dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to")
+)
+"""Attributes that name an element type by its number in ONNX."""
+
+
+def kind_held(kind: str, name: str, value: Any) -> Attribute:
+    """An attribute as one of that kind is held: an element type by its number, whatever names it.
+
+    Raises TypeError, ValueError or KeyError for what is none of that kind.
+    """
+    cast = CASTS.get(kind)
+    if kind == "INT" and name in ELEMENT_TYPES and (isinstance(value, type) or not hasattr(value, "__index__")):
+        return int(DType.of(value))
+    return freeze_attribute(name, value) if cast is None else cast(value)
 
 
 def key(attributes: Attributes) -> Hashable:

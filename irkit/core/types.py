@@ -19,8 +19,8 @@ from irkit.errors import TypeRuleError
 
 
 class DType(enum.IntEnum):
-    """An ONNX element type; the number is that of `onnx.TensorProto.DataType`. `DType.of` finds one by the short name
-    that texts and errors use, `DType.of("f32")`, or by a numpy dtype.
+    """An ONNX element type; the number is that of `onnx.TensorProto.DataType`. `DType.of` finds one by any of the names
+    that it has: `DType.of("f32")`, "float32", "FLOAT", np.float32, torch.float32.
 
     Attributes:
         short: the name used in text: `f32`, `i64`, `bf16`, `bool`.
@@ -79,9 +79,14 @@ class DType(enum.IntEnum):
 
     @classmethod
     def of(cls, dtype: Any) -> DType:
-        """The element type that a DType, an ONNX number, a short name or a numpy dtype names.
+        """The element type that something names: every door that takes an element type takes all of these.
 
-        Raises KeyError for anything else.
+        A DType or its number in ONNX; the short name that texts and errors use ("f32"), numpy's and torch's
+        ("float32", "bfloat16", "float8_e4m3fn", "half"), ONNX's ("FLOAT") or that of safetensors ("F32"); a dtype of
+        numpy or torch, or a type that numpy takes for one (np.float32, ml_dtypes.bfloat16).
+
+        Raises KeyError, TypeError or ValueError for anything else, and for names that mean one thing to torch and
+        another to numpy ("float", "int"); `irkit.tensor` and others say what to write.
         """
         if isinstance(dtype, np.dtype):
             return _of_numpy(dtype)  # pyright: ignore[reportUnknownArgumentType]  # of any element type
@@ -89,13 +94,38 @@ class DType(enum.IntEnum):
             return dtype
         if isinstance(dtype, int):
             return cls(dtype)
-        if isinstance(dtype, str) and dtype in _BY_SHORT:
-            return _BY_SHORT[dtype]
+        if isinstance(dtype, str):
+            return ELEMENT_NAMES[dtype] if dtype in ELEMENT_NAMES else _of_text(dtype)
+        if type(dtype).__module__ == "torch":
+            return ELEMENT_NAMES[_BY_TORCH.get(str(dtype), str(dtype).removeprefix("torch."))]
         return _of_numpy(np.dtype(dtype))
 
 
 _BY_SHORT = {dtype.short: dtype for dtype in DType}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
+ELEMENT_NAMES = (
+    {dtype.numpy.name: dtype for dtype in DType if dtype is not DType.STRING}
+    | {dtype.name: dtype for dtype in DType}
+    | {dtype.short.upper(): dtype for dtype in DType}  # as in safetensors, but for two
+    | {"F8_E4M3": DType.FLOAT8E4M3FN, "F8_E5M2": DType.FLOAT8E5M2, "string": DType.STRING}
+    | {"half": DType.FLOAT16, "double": DType.DOUBLE}
+    | _BY_SHORT
+)
+"""Every element type by each of its names."""
+_TWO_MEANINGS = {"float": ("f32", "f64"), "int": ("i32", "i64"), "cfloat": ("c64", "c128")}
+"""Names that torch and numpy both have: what each means by it."""
+_BY_TORCH = {f"torch.{name}": torch for name, (torch, _) in _TWO_MEANINGS.items()}
+"""What they are where torch is named."""
+
+
+def _of_text(name: str) -> DType:
+    """The element type of a name that numpy or torch has beside the common ones."""
+    if name.startswith("torch."):
+        return ELEMENT_NAMES[_BY_TORCH.get(name, name.removeprefix("torch."))]
+    found = np.dtype(name)
+    if name in _TWO_MEANINGS or (found.str[1:] == name and found.kind not in "US"):  # numpy's "i8" has eight bytes
+        raise KeyError(name)
+    return _of_numpy(found)
 
 
 @cache
@@ -162,12 +192,20 @@ HALVES = (DType.FLOAT16, DType.BFLOAT16)
 Type = Tensor | Sequence | Optional | Tuple
 
 
+ElementType = DType | str | int | np.dtype[Any] | type[Any]
+"""What names an element type (see `DType.of`)."""
+
+
 def element_type(dtype: Any) -> DType:
     """The element type that `DType.of` finds. Raises TypeRuleError for anything else."""
     try:
         return DType.of(dtype)
     except (KeyError, TypeError, ValueError) as error:
-        raise TypeRuleError(f"there is no element type {dtype!r}", hint=f"they are {', '.join(_BY_SHORT)}") from error
+        hint = f"they are {', '.join(_BY_SHORT)}"
+        if isinstance(dtype, str) and dtype in _TWO_MEANINGS:
+            torch, numpy = _TWO_MEANINGS[dtype]
+            hint = f"to torch that is {torch}, to numpy {numpy}: write one of these"
+        raise TypeRuleError(f"there is no element type {dtype!r}", hint=hint) from error
 
 
 def tensor(dtype: Any, *shape: Any) -> Tensor:

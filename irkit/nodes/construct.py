@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from irkit import dims
-from irkit.core.attributes import CASTS, AttributeMap, Attributes, freeze_attribute, single
+from irkit.core.attributes import ELEMENT_TYPES, AttributeMap, Attributes, kind_held, single
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, item, vertex
 from irkit.core.types import DType, Tensor, Tuple, Type
@@ -251,6 +251,9 @@ _PLAIN: Mapping[str, type] = {"INT": int, "STRING": str, "TENSOR": Blob}
 """Kinds of attributes that are held as they are given, where they are of that type."""
 
 
+ELEMENT_HINT = 'give an element type: "f32", np.float32 or irkit.DType.FLOAT'
+
+
 def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value: Any) -> Any:
     """An attribute, frozen, of the kind that the schema wants. Raises TypeRuleError where it refuses name or value."""
     if row is None:
@@ -263,11 +266,10 @@ def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value:
                 f"it is operand {operands.index(name)}: operands are given by position, None for one that is left out"
             )
         raise TypeRuleError(f"{op} has no attribute {name!r}", hint=hint)
-    cast = CASTS.get(row.kind)
     try:
-        return freeze_attribute(name, value) if cast is None else cast(value)
-    except (TypeError, ValueError) as error:
-        hint = "give an irkit.DType, such as irkit.DType.FLOAT" if name in ("to", "dtype") else ""
+        return kind_held(row.kind, name, value)
+    except (TypeError, ValueError, KeyError) as error:
+        hint = ELEMENT_HINT if name in ELEMENT_TYPES else f"help(irkit.op.{op}) says what it takes"
         raise TypeRuleError(
             f"{op}: attribute {name} must be of kind {row.kind}, and is {value!r}", hint=hint
         ) from error

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from irkit.core.attributes import ELEMENT_TYPES
 from irkit.ops.schemas import AttributeSpec, OpSpec, names, spec
 
 PATH = Path(__file__).with_name("opset.pyi")
@@ -19,7 +20,7 @@ import numpy as np
 
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Type
+from irkit.core.types import ElementType, Type
 
 Operand = Value | Blob | np.ndarray | np.generic | complex | str | bytes | Sequence[Any] | None
 Body = Graph | Callable[..., Any]
@@ -64,6 +65,7 @@ def signature(row: OpSpec) -> str:
 def keyword(attribute: AttributeSpec) -> str:
     """One attribute as a keyword argument."""
     kind = KINDS.get(attribute.kind, "Any")
+    kind = "ElementType" if kind == "int" and attribute.name in ELEMENT_TYPES else kind
     if attribute.required:
         return f"{attribute.name}: {kind}"
     default = attribute.default if isinstance(attribute.default, int | float | str) else None

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import attrs
 
-from irkit.core.attributes import CASTS, Attribute, Given, freeze_attribute
-from irkit.core.types import DType
+from irkit.core.attributes import ELEMENT_TYPES, Attribute, Given, freeze_attribute, kind_held
+from irkit.core.types import ElementType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
 from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split_domain
@@ -118,7 +118,7 @@ class Op:
     def typed(
         self,
         *,
-        dtype: DType | str | Iterable[DType | str] | None = None,
+        dtype: ElementType | Iterable[ElementType] | None = None,
         rank: int | Iterable[int] | None = None,
         shape: Any = None,
     ) -> Op:
@@ -181,7 +181,7 @@ def hole(
     where: Predicate | None = None,
     ops: tuple[str, ...] = (),
     optional: bool = False,
-    dtype: DType | str | Iterable[DType | str] | None = None,
+    dtype: ElementType | Iterable[ElementType] | None = None,
     rank: int | Iterable[int] | None = None,
     shape: Iterable[object] | None = None,
 ) -> Hole:
@@ -214,7 +214,7 @@ def const(
     value: float | None = None,
     rtol: float | None = None,
     atol: float = 0.0,
-    dtype: DType | str | Iterable[DType | str] | None = None,
+    dtype: ElementType | Iterable[ElementType] | None = None,
     rank: int | Iterable[int] | None = None,
     shape: Iterable[object] | None = None,
 ) -> Constant:
@@ -388,16 +388,15 @@ def row_of(op: str) -> OpSpec | None:
 
 def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any:
     """An attribute in the form in which a value has it. Raises TypeRuleError for one that no value can have."""
-    cast = None if row is None else CASTS.get(row.kind)
     if isinstance(value, Pattern):
         raise TypeRuleError(f"p.{op}: attribute {name} is not an operand", hint=f"write {name}=attr({name!r})")
     try:
-        return freeze_attribute(name, value) if cast is None else cast(value)
-    except (TypeError, ValueError) as error:
+        return freeze_attribute(name, value) if row is None else kind_held(row.kind, name, value)
+    except (TypeError, ValueError, KeyError) as error:
         kind = "" if row is None else row.kind
         hint = f"give a value of that kind, or attr({name!r})"
-        if op == "Cast" or name == "dtype":
-            hint = "give an irkit.DType, such as irkit.DType.FLOAT"
+        if row is not None and name in ELEMENT_TYPES:
+            hint = f'give an element type, "f32" say, or attr({name!r})'
         raise TypeRuleError(f"p.{op}: attribute {name} is of kind {kind} and cannot be {value!r}", hint=hint) from error
 
 

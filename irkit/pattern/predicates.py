@@ -11,7 +11,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tensor
+from irkit.core.types import DType, ElementType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError, TypeRuleError
 
@@ -218,14 +218,14 @@ class Typed:
 
 
 def typed_predicate(
-    dtype: DType | str | Iterable[DType | str] | None = None,
+    dtype: ElementType | Iterable[ElementType] | None = None,
     rank: int | Iterable[int] | None = None,
     shape: Iterable[Any] | None = None,
 ) -> Typed | None:
     """What `hole(dtype=, rank=, shape=)` asks for; None where it asks for nothing.
 
     Args:
-        dtype: an element type (a DType or its short name), a word of `KINDS`, or several of these.
+        dtype: an element type, as `DType.of` takes it, a word of `KINDS`, or several of these.
         rank: a number, or several: `rank=(2, 3)`, `rank=range(1, 5)`.
         shape: see `Shape`.
 
@@ -236,9 +236,10 @@ def typed_predicate(
     return Typed(_dtypes(dtype), _ranks(rank), _shape(shape))
 
 
-def _dtypes(dtype: DType | str | Iterable[DType | str] | None) -> frozenset[DType]:
+def _dtypes(dtype: ElementType | Iterable[ElementType] | None) -> frozenset[DType]:
     chosen: set[DType] = set()
-    for each in () if dtype is None else (dtype,) if isinstance(dtype, str | DType | int) else dtype:
+    given: Iterable[object] = dtype if isinstance(dtype, Iterable) and not isinstance(dtype, str) else (dtype,)
+    for each in () if dtype is None else given:
         try:
             chosen |= KINDS[each] if isinstance(each, str) and each in KINDS else {DType.of(each)}
         except (KeyError, TypeError, ValueError) as error:

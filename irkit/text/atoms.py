@@ -12,7 +12,7 @@ from irkit import dims
 from irkit.core.attributes import Attributes
 from irkit.core.blobs import Blob, blob
 from irkit.core.literals import array_of, finite, unquoted_bytes
-from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type
+from irkit.core.types import ELEMENT_NAMES, DType, Optional, Sequence, Tensor, Tuple, Type
 from irkit.dims import Dim, notation
 from irkit.errors import DimensionError
 from irkit.text.contents import Contents
@@ -23,8 +23,6 @@ DEPTH = 64
 
 ELEMENTS = 1 << 20
 """How many elements a constant may have in the text."""
-
-DTYPES = {dtype.short: dtype for dtype in DType}
 
 
 @attrs.define(eq=False)
@@ -52,7 +50,7 @@ class Atoms:
             element = self.type(c, depth + 1)
             c.expect(")")
             return Sequence(element) if token.text == "seq" else Optional(element)
-        if token.kind != "word" or token.text not in DTYPES:
+        if token.kind != "word" or token.text not in ELEMENT_NAMES:
             c.fail(
                 f"`{token.text}` is not a type", token, hint="write f32[batch, 64], seq(...), opt(...) or (..., ...)"
             )
@@ -64,7 +62,7 @@ class Atoms:
             shape = self.dim_list(c, opening.column + 1, close.column)
             if any(type(d) is int and d < 0 for d in shape):
                 c.fail("a dimension is below zero", token)
-            known = self.types[text] = Tensor(DTYPES[token.text], shape)
+            known = self.types[text] = Tensor(ELEMENT_NAMES[token.text], shape)
         return known
 
     def closing(self, c: Cursor, opening: str, close: str) -> Token:

@@ -173,11 +173,15 @@ def mixed_precision(
 
 
 def named_dtype(name: str) -> DType:
-    """The type that a user calls float16, f16, bfloat16 or bf16. Raises RewriteError for anything else."""
-    known = {n: d for d in HALVES for n in (d.name.lower(), d.short)}
-    if not isinstance(name, str) or name.lower() not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise RewriteError(f"there is no precision {name!r}", hint=f"known: {', '.join(known)}")
-    return known[name.lower()]
+    """The type that a user names as `DType.of` takes it, in letters of any size. Raises RewriteError for no name."""
+    given: object = name
+    for each in (given, given.lower()) if isinstance(given, str) else () if isinstance(given, int) else (given,):
+        try:
+            return DType.of(each)
+        except (KeyError, TypeError, ValueError):
+            continue
+    known = ", ".join(n for d in HALVES for n in (d.name.lower(), d.short))
+    raise RewriteError(f"there is no precision {name!r}", hint=f"known: {known}")
 
 
 def pattern_of(keep: Sequence[str], value: Value, name: str = "") -> str:

@@ -109,8 +109,8 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "an operand too many": (lambda: irkit.call("Relu", [A, A]), "Relu takes 1 operand, and was given 2", ""),
     "a word for an element type": (
-        lambda: op.Cast(A, to="f32"),  # type: ignore[arg-type]
-        "Cast: attribute to must be of kind INT, and is 'f32'",
+        lambda: op.Cast(A, to="float"),
+        "Cast: attribute to must be of kind INT, and is 'float'",
         "irkit.DType.FLOAT",
     ),
     "a check of several rules": (

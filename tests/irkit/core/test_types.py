@@ -10,7 +10,24 @@ import onnx
 import pytest
 
 import irkit
-from irkit import Blob, DType, Optional, Sequence, Tensor, Tuple, TypeRuleError, blob, fresh, symbol, tensor
+from irkit import (
+    Blob,
+    DType,
+    Optional,
+    Sequence,
+    Tensor,
+    Tuple,
+    TypeRuleError,
+    blob,
+    const,
+    fresh,
+    hole,
+    op,
+    param,
+    parse,
+    symbol,
+    tensor,
+)
 from irkit.core.attributes import freeze, key, single
 from irkit.core.types import dims_of, map_dims, same_types
 
@@ -33,6 +50,30 @@ def test_every_element_type_of_onnx_is_there() -> None:
     with pytest.raises(KeyError):
         DType.of(np.dtype([("a", np.int8)]))
     assert DType.of("<U3") is DType.STRING
+
+
+@pytest.mark.parametrize("kind", [d for d in DType if d is not DType.STRING], ids=lambda d: d.short)
+def test_an_element_type_has_one_vocabulary_at_every_door(kind: DType) -> None:
+    names = (kind, int(kind), kind.short, kind.short.upper(), kind.name, kind.numpy, kind.numpy.name, kind.numpy.type)
+    x = param(tensor("f32", "n"))
+    for name in names:
+        assert DType.of(name) is tensor(name).dtype is const([], name).dtype is kind
+        if not kind.is_complex and not kind.short.startswith("f6"):  # to which ONNX casts nothing
+            assert op.Cast(x, to=name).dtype is kind
+        assert hole("x", dtype=name).type == hole("x", dtype=kind).type
+    for name in (kind.short, kind.numpy.name):
+        assert parse(f"graph g {{\n  input %x: {name}[2]\n  return %x\n}}").params[0].type == tensor(kind, 2)
+
+
+def test_names_of_torch_are_element_types_and_those_with_two_meanings_none() -> None:
+    assert DType.of("torch.float") is DType.of("torch.float32") is DType.FLOAT
+    assert DType.of("torch.int") is DType.INT32 and DType.of("torch.bfloat16") is DType.BFLOAT16
+    assert [DType.of(n).short for n in ("half", "double", "F8_E4M3", "<f4")] == ["f16", "f64", "f8e4m3fn", "f32"]
+    with pytest.raises(TypeRuleError, match=r"'float'\n  try: to torch that is f32, to numpy f64"):
+        tensor("float", 2)
+    for name in ("i5", "f8", "f4", "torch.layout", ""):  # to numpy f8 has eight bytes, to others eight bits
+        with pytest.raises(TypeRuleError, match="there is no element type"):
+            tensor(name)
 
 
 def test_types_print_as_in_text() -> None:

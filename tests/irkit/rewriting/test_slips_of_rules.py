@@ -45,8 +45,8 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "text for a float": (
         lambda: p.LeakyRelu(X, alpha="a"), "p.LeakyRelu: attribute alpha is of kind FLOAT and cannot be 'a'", "",
     ),
-    "an element type by its name": (
-        lambda: p.Cast(X, to="f16"), "p.Cast: attribute to is of kind INT and cannot be 'f16'", "irkit.DType.FLOAT",
+    "an element type that there is none of": (
+        lambda: p.Cast(X, to="f15"), "p.Cast: attribute to is of kind INT and cannot be 'f15'", "an element type",
     ),
     "a hole for an attribute": (
         lambda: p.Transpose(X, perm=hole("perm")), "p.Transpose: attribute perm is not an operand", "perm=attr('perm')",
