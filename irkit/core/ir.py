@@ -16,6 +16,7 @@ from pyrsistent import PMap, pmap
 from irkit.core import digest, pickling, walk
 from irkit.core.attributes import Attributes, freeze_attribute
 from irkit.core.blobs import Blob, blobs_in
+from irkit.core.methods import ValueMethods
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.printer import print_graph
 from irkit.core.types import DType, Tuple, Type, require_type, same_types
@@ -25,7 +26,7 @@ from irkit.errors import GraphError, TypeRuleError
 from irkit.support.watch import Watch, distinct
 
 
-class _Fields:
+class _Fields(ValueMethods):
     """A Value while it is made. A frozen class sets each of its fields by a call, which takes three times as long."""
 
     __slots__ = ("__weakref__", "attributes", "bodies", "inputs", "op", "origin", "type")

@@ -172,10 +172,9 @@ def mixed_precision(
     return Mixed(made, chosen, tuple(work.kept), tuple(work.notes), work.casts)
 
 
-def named_dtype(name: str) -> DType:
+def named_dtype(name: object) -> DType:
     """The type that a user names as `DType.of` takes it, in letters of any size. Raises RewriteError for no name."""
-    given: object = name
-    for each in (given, given.lower()) if isinstance(given, str) else () if isinstance(given, int) else (given,):
+    for each in (name, name.lower()) if isinstance(name, str) else () if isinstance(name, int) else (name,):
         try:
             return DType.of(each)
         except (KeyError, TypeError, ValueError):
