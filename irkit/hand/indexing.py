@@ -71,7 +71,7 @@ def without_ellipsis(x: Value, keys: list[object]) -> list[object]:
 def part_of(given: object) -> Parts:
     """A key of one axis. Raises TypeRuleError for what is none."""
     key: Any = given
-    if isinstance(key, slice):
+    if type(key) is slice:
         return key
     if isinstance(key, bool | np.bool_):
         raise TypeRuleError(f"{key!r} is no place in a tensor", hint="x[0] and x[1] are the first two elements")
@@ -87,7 +87,7 @@ def part_of(given: object) -> Parts:
     if isinstance(key, str | sympy.Basic):
         return number_of(key)
     try:
-        return index(key)
+        return index(cast("Any", given))
     except TypeError:
         refuse_index(None, brief(given))
         raise

@@ -535,6 +535,7 @@ ANSWERS = {
     "a Transpose moved through others": "Transpose", "layer norm recognized": "LayerNormalization",
     "it decided whether a fused kernel pays": "kernel|LayerNormalization",
     "float16 kept from overflowing": "overflow", "a rule compared with what it replaces": "def check_rule",
+    "what `x + y`, `x[1:]` or `graph.cut(...)` build": "def indexed",
     "a program run and compared with torch": "class .*Check|def check", "the command `irkit optimize`": "def optimize",
     "weights made integers": "def quantize", "the gradient of an operator": "gradient",
     "an `if` on what a tensor holds rewritten as a branch of the graph": "cond|branch",

@@ -153,13 +153,13 @@ def test_the_floor_of_a_quotient_is_right_at_the_ends_of_the_range(dtype: DType)
 def test_sizes_are_numbers() -> None:
     n = irkit.symbol("n")
     x = param(tensor("f32", "n", 2))
-    cases: tuple[tuple[Any, float], ...] = (
+    cases: list[tuple[Any, float]] = [
         (x * n, 3.0),
         (n * x, 3.0),
         (x + n * n, 10.0),
         (n - x, 2.0),
         (x.cast("i64") // (n - 1), 0),
-    )
+    ]
     for result, wanted in cases:
         (found,) = irkit.evaluate(irkit.verify(Graph((x,), (result,))), [np.ones((3, 2), np.float32)])
         assert found.dtype == result.dtype.numpy and (found == wanted).all()
@@ -214,7 +214,7 @@ def test_an_error_says_what_to_write(name: str) -> None:
 
 def test_values_keep_their_identity_and_are_no_lists() -> None:
     assert (X == X) is True and (X != X) is False and X in (X,) and hash(X) == hash(X)
-    functions: tuple[Function, ...] = (list, tuple, lambda x: 1 in x, lambda x: [*x])
+    functions: list[Function] = [list, tuple, lambda x: 1 in x, lambda x: [*x]]
     for function in functions:
         with pytest.raises(TypeError):
             function(X)
