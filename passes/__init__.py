@@ -6,6 +6,7 @@ from passes.pipelines.standard import optimize, rules_named
 from passes.precision import Precision, mixed_precision, overflowing, to_precision
 from passes.preparing.prepare import prepare
 from passes.quantization import Quantization, Quantized, quantize
+from passes.saturation import saturate
 from passes.targets import Target, target_of
 from passes.whole_graph.hoist import hoist
 from passes.whole_graph.outline import inline, outline
@@ -18,6 +19,7 @@ __all__ = [
     "optimize_file",
     "prepare",
     "rules_named",
+    "saturate",
     # what will run the graph
     "Target",
     "target_of",

@@ -3,6 +3,7 @@
 from irkit.ops.schemas import (
     OPSET,
 )
+from passes.targets.operator_costs import microseconds
 from passes.targets.targets import (
     NAMES,
     Bound,
@@ -25,6 +26,7 @@ __all__ = [
     "Target",
     "has_kernel",
     "kernels",
+    "microseconds",
     "runtime_schemas",
     "runtime_version",
     "target_of",
