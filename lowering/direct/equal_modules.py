@@ -46,7 +46,7 @@ from lowering.direct.caches import (
     is_asked_only,
     unmet,
 )
-from lowering.direct.repeats import SIZES, SMALL, Index, recognize_values
+from lowering.direct.repeats import SIZES, SMALL, Index, TakenOver, rebuilt, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 
@@ -85,6 +85,7 @@ class Calls(Asking):
     last: frozenset[int] = frozenset()
     watched: set[tuple[type, str]] = attrs.field(factory=set)
     known: dict[Any, list[Called | None]] = attrs.field(factory=dict)
+    times: Counter[int] = attrs.field(factory=Counter)
 
     def called(self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What a module gives."""
@@ -237,6 +238,9 @@ class Calls(Asking):
 
     def grown(self, found: Again, results: Any) -> Again:
         """The same with the values among results, too."""
+        if found.before is not None:
+            there = found.before.values
+            return attrs.evolve(found, values={**found.values, **{value: there[value] for value in fresh_of(results)}})
         values = rebuilt(fresh_of(results), found.values, found.rename)
         known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
         return attrs.evolve(found, values=known)
@@ -246,6 +250,7 @@ class Calls(Asking):
     ) -> Any:
         """The results of a call as the model gets them, which count as met; objects are asked what they were asked."""
         tracer, call = self.tracer, found.call
+        found = self.as_before(found, own[0])
         places = dict(zip(map(id, call.parts), map(id, own), strict=True))
         self.reads += [(places[place], name) for place, name in call.read]
         names, known = Counter(call.counts), list(given)
@@ -264,7 +269,7 @@ class Calls(Asking):
                     tracer.unequal = True
                     raise Unequal
                 answers = [tracer.read(tracer.handle(each)) for each in new]
-                found = attrs.evolve(found, values={**found.values, **dict(zip(ask.answers, answers, strict=True))})
+                found = self.answered(found, ask.answers, answers)
             known += new
             names -= Counter(ask.segment) + Counter(ask.names)
         with unmet():
@@ -273,7 +278,29 @@ class Calls(Asking):
             tracer.calls += call.operators
             tracer.scope.decomposed.update(call.decomposed)
             tracer.first_met([found.values[value] for value in fresh_of(call.results)])
+            if tracer.before is None:
+                tracer.record.taken.setdefault(id(own[0]), []).append(found.taken_over(found.values))
             return self.shown(found, call.results, known, own)
+
+    def as_before(self, found: Again, module: torch.nn.Module) -> Again:
+        """In a trial, the same with what its values became in the run before, where that took over the same."""
+        tracer, place = self.tracer, id(module)
+        if tracer.before is None:
+            return found
+        calls, count = tracer.before.taken.get(place, ()), self.times[place]
+        self.times[place] += 1
+        if count < len(calls) and calls[count].is_again(found.taken_over(found.values)):
+            return attrs.evolve(found, before=calls[count])
+        tracer.open_index()
+        return found
+
+    def answered(self, found: Again, asked: Sequence[Value], answers: Sequence[Value]) -> Again:
+        """The same with what came as answers, which may be others than in the run before."""
+        values, before = {**found.values, **dict(zip(asked, answers, strict=True))}, found.before
+        if before is not None and any(before.values[old] is not values[old] for old in asked):
+            self.tracer.open_index()
+            before = None
+        return attrs.evolve(found, values=values, before=before)
 
     def shown(self, found: Again, results: Any, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
         """Results as the model gets them, or what it hands over."""
@@ -312,19 +339,34 @@ class Calls(Asking):
         actual = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
         index.same.update(zip(given, given, strict=True))  # the rest comes from these
         index.include((*expected, *actual, *(value for pair in pairs for value in pair)))
-        met = {index.same[value] for value in actual}
+        met = {index.same[value]: value for value in actual}
         same = all(index.same[one] is index.same[other] for one, other in pairs)
-        if not same or not {index.same[value] for value in expected} <= met:
+        if not same or not {index.same[value] for value in expected} <= met.keys():
             self.tracer.unequal = True
+            return
+        asked = [value for ask in call.asks for value in fresh_of(ask.given)]
+        became = {old: met[index.same[found.values[old]]] for old in fresh_of(call.results)}
+        became |= {old: actual for old, (_, actual) in zip(asked, pairs, strict=True)}
+        taken = found.taken_over({**found.values, **became})
+        self.tracer.record.taken.setdefault(id(level.module), []).append(taken)
 
 
 @attrs.frozen(eq=False)
 class Again:
-    """A call that is taken over: what its values become, and their origins."""
+    """A call that is taken over: what its values become, and their origins; and the same call in the run `before`, in a
+    trial in which all of them become what they became there."""
 
     call: Called
     values: Mapping[Value, Value]
     rename: Callable[[Origin], Origin]
+    before: TakenOver | None = None
+
+    def taken_over(self, values: Mapping[Value, Value]) -> TakenOver:
+        """What is to be known of it in a trial, where values have become these."""
+        call = self.call
+        given = fresh_of([call.results, *(ask.given for ask in call.asks)])
+        answers = tuple(value for ask in call.asks for value in ask.answers)
+        return TakenOver(call.parts[0], call.inputs, tuple(given), answers, values)
 
 
 def tensors_of(returned: Any) -> list[Traced]:
@@ -333,17 +375,6 @@ def tensors_of(returned: Any) -> list[Traced]:
         return [returned]
     each = returned.values() if isinstance(returned, dict) else returned if isinstance(returned, list | tuple) else ()
     return [tensor for part in each for tensor in tensors_of(part)]
-
-
-def rebuilt(
-    roots: Sequence[Value], swaps: Mapping[Value, Value], rename: Callable[[Origin], Origin]
-) -> dict[Value, Value]:
-    """`swaps` grown to the values that roots reach, each with the origin that it has elsewhere."""
-    new = dict(swaps)
-    for value in walk.post_order(tuple(roots), stop=swaps.__contains__):
-        inputs = tuple([v and new[v] for v in value.inputs])
-        new[value] = value.with_inputs(inputs).with_origin(rename(value.origin))
-    return new
 
 
 def renamed(call: Called, path: str, taken: Mapping[str, int], origin: Origin) -> Origin:

@@ -8,7 +8,7 @@ the same values, too (`Record`). So a trial makes values only where it takes ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -20,6 +20,7 @@ from irkit import dims
 from irkit.core import walk
 from irkit.core.blobs import Blob
 from irkit.core.ir import Value
+from irkit.core.origins import Origin
 from irkit.core.types import Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
@@ -175,22 +176,50 @@ class Outcome:
     random: bool
 
 
+@attrs.frozen(eq=False)
+class TakenOver:
+    """A call that was made of the values of one before it: of which module that was a call, over which `inputs`, what
+    it gave and handed over and what it was answered; and what each of these values became."""
+
+    first: torch.nn.Module
+    inputs: tuple[Value, ...]
+    given: tuple[Value, ...]
+    answers: tuple[Value, ...]
+    values: Mapping[Value, Value]
+
+    def is_again(self, other: TakenOver) -> bool:
+        """Whether another run takes over the same of the same, so that each value becomes what it became here."""
+        theirs = (*other.inputs, *other.given, *other.answers)
+        ours = (*self.inputs, *self.given, *self.answers)
+        same = self.first is other.first and list(map(id, ours)) == list(map(id, theirs))
+        return same and all(self.values.get(old) is new for old, new in other.values.items())
+
+    @property
+    def made(self) -> list[Value]:
+        """What became of that which it gave and handed over."""
+        return [self.values[value] for value in self.given]
+
+
 @attrs.define(eq=False, slots=False)
 class Record:
     """What a run has met: what its operators gave, in order; what tensors from outside held, by identity or, where they
-    are small, by content; what was written; and the parameters that stand for state, by its first content."""
+    are small, by content; what was written; the parameters that stand for state, by its first content; and the calls of
+    each module that were taken over, in order, by its identity."""
 
     outcomes: list[tuple[Met, Outcome]] = attrs.field(factory=list)
     outside: dict[int, Value] = attrs.field(factory=dict)
     small: dict[Any, Value] = attrs.field(factory=dict)
     written: list[Value] = attrs.field(factory=list)
     states: dict[Value, Value] = attrs.field(factory=dict)
+    taken: dict[int, list[TakenOver]] = attrs.field(factory=dict)
 
-    def index_at(self, point: Mapping[Any, int]) -> Index:
-        """The values of the run, for a trial at a point to find its own among."""
+    def index_at(self, point: Mapping[Any, int], closed: bool = False) -> Index:
+        """The values of the run, for a trial at a point to find its own among; a `closed` one is made sooner, and will
+        do as long as the trial takes over what the run did."""
         operands = [v for _, each in self.outcomes for v in each.operands]
         roots = [v for _, each in self.outcomes for v in each.results]
-        found = Index(point)
+        taken = [v for calls in self.taken.values() for each in calls for v in each.made] if closed else []
+        found = Index(point, dict(zip(taken, taken, strict=True)), closed=closed)
         found.include((*operands, *roots, *self.written))
         for met, each in self.outcomes:
             found.outcomes.setdefault(found.key_of(met, each.operands), []).append(each)
@@ -201,7 +230,8 @@ class Record:
 class Index:
     """Of each value of a run the one that stands for all that compute the same at a point, where some symbols are
     numbers; these by what they are, with the contents of small constants; and what the operators gave by what they were
-    called with, in order."""
+    called with, in order. In one that is `closed`, what was taken over stands for itself, and what that is computed of
+    is not looked at."""
 
     point: Mapping[Any, int]
     same: dict[Value, Value] = attrs.field(factory=dict)
@@ -210,6 +240,7 @@ class Index:
     contents: dict[Value | None, np.ndarray] = attrs.field(factory=dict)
     settled: dict[Any, Any] = attrs.field(factory=dict)
     types: dict[int, tuple[Type, Any]] = attrs.field(factory=dict)
+    closed: bool = False
 
     def include(self, roots: Sequence[Value]) -> None:
         """Takes in what values are computed of."""
@@ -341,3 +372,14 @@ def recognize_values(index: Index, new: Mapping[Value, Value]) -> Mapping[Value,
             made = value if inputs == value.inputs else value.with_inputs(inputs)
             swaps[value] = index.stand_in(made, [i and index.same.get(i, i) for i in inputs], made)
     return {old: swaps.get(value, value) for old, value in new.items()}
+
+
+def rebuilt(
+    roots: Sequence[Value], swaps: Mapping[Value, Value], rename: Callable[[Origin], Origin]
+) -> dict[Value, Value]:
+    """`swaps` grown to the values that roots reach, each with the origin that it has elsewhere."""
+    new = dict(swaps)
+    for value in walk.post_order(tuple(roots), stop=swaps.__contains__):
+        inputs = tuple([v and new[v] for v in value.inputs])
+        new[value] = value.with_inputs(inputs).with_origin(rename(value.origin))
+    return new

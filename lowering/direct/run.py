@@ -143,7 +143,7 @@ def run_once(
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
-        tracer.index = tracer.before.index_at({dims.symbol(name): size for name, size in trial.point.items()})
+        tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)
         tracer.told = trial.before.tracer.told
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)

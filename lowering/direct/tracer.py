@@ -372,6 +372,11 @@ class Tracer:
         self.again[key] += 1
         return found
 
+    def open_index(self) -> None:
+        """Takes into the index what values are computed of that the run before took over, for a trial that cannot."""
+        if self.before is not None and self.index.closed:
+            self.index = self.before.index_at(self.index.point)
+
     def holds(self, condition: Any) -> bool:
         """Whether a condition holds for the example."""
         if condition not in self.answers:

@@ -17,7 +17,7 @@ import sympy
 from pyrsistent import pmap
 
 from irkit import dims
-from irkit.core.ir import Graph, Signature
+from irkit.core.ir import Graph, Signature, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
@@ -26,8 +26,9 @@ from lowering.capture.guards.guards import Guard
 from lowering.capture.torch_export import STAND_INS
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
-from lowering.direct.run import Run, Trial, lowered_run, run
+from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.sizes import holds
+from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
@@ -186,6 +187,8 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         there = {name: sizes[name] for name in request.hints}
         trial = Trial(found.run, point, alone)
         other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, at_once=not asked.passed_on)
+        if gives_the_same(found, other):
+            return allowed(found, other, point, against, "the graph is the same"), True
         low = lowered_run(other, other.guards, request.ranges)
         again = bare(low.watched.whole)
         alike = low.outputs == outputs and other.out_spec == found.run.out_spec
@@ -199,9 +202,14 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         if to_tell:
             found = found.noting(point, "is refused: the model computes something else then")
         return (refused(found, point, None) if not against else found), False
-    took = "the graph is the same" if equal else "the model takes another way, and the results agree"
+    how = "the graph is the same" if equal else "the model takes another way, and the results agree"
+    return allowed(found, other, point, against, how), True
+
+
+def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:
+    """The same, widened to a point at which another run gave the same, with the conditions of that one there."""
     where = f"at {next(iter(point.values()))}" if len(point) == 1 else "there"
-    found = found.noting(point, f"is allowed: traced {where}, {took}")
+    found = found.noting(point, f"is allowed: traced {where}, {how}")
     here = being_at(point)
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
@@ -210,7 +218,43 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         for guard in other.guards
         if guard.text not in told and holds(guard.expr, point) is not True
     ]
-    return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True))), True
+    return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True)))
+
+
+def gives_the_same(found: Found, other: Run) -> bool:
+    """Whether the results of another run are the very values of the one before it, under conditions on sizes alone, so
+    that there is nothing to compare; False where state is written or data are checked, which is looked at in graphs.
+    Raises LoweringError for a condition that no text can say."""
+    first = found.run
+    told = {guard.text for guard in found.guards}
+    new = [guard for guard in other.guards if guard.text not in told]
+    if not all(guard.expr is not None and is_of_sizes(guard, first.request) for guard in new):
+        return False
+    if other.out_spec != first.out_spec or other.changed != first.changed or any(map(writes_or_checks, (first, other))):
+        return False
+    for ours, theirs in zip(first.results, other.results, strict=True):
+        if not (isinstance(ours, Traced) and isinstance(theirs, Traced)):
+            return False
+        if contents(first, ours) is not contents(other, theirs):
+            return False
+    refuse_unsaid(other.tracer, new)
+    return True
+
+
+def writes_or_checks(run: Run) -> bool:
+    """Whether a run wrote state or inputs, or is checked as it runs."""
+    given = any(isinstance(each, Traced) and each.handle.memory.version for each in run.inputs.given)
+    return (
+        given
+        or bool(run.tracer.scope.checks)
+        or run.tracer.options.live
+        or any(memory.is_state for memory, _ in run.tracer.memories.values())
+    )
+
+
+def contents(run: Run, tensor: Traced) -> Value:
+    """The value that a tensor of a run holds."""
+    return run.tracer.read(run.tracer.handle(tensor))
 
 
 def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:

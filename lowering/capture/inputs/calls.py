@@ -137,15 +137,25 @@ def keep_unchanged(module: torch.nn.Module) -> Iterator[list[str]]:
     Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
     themselves when they are first called, and an attribute that says so.
     """
-    before = [(held, type(held)(held)) for each in module.modules() for held in containers(each.__dict__)]
+    before = [(held, held.copy()) for each in module.modules() for held in containers(each.__dict__)]
     changes: list[str] = []
     try:
         yield changes
     finally:
-        contents = {id(held): known for held, known in before}
-        changes += changed_attributes(module, contents)
-        for held, known in before:
-            restore(held, known)
+        if not all(is_untouched(held, known) for held, known in before):
+            contents = {id(held): known for held, known in before}
+            changes += changed_attributes(module, contents)
+            for held, known in before:
+                restore(held, known)
+
+
+def is_untouched(held: Any, known: Any) -> bool:
+    """Whether a dict, list or set holds the very objects that it held, in the same order."""
+    if isinstance(held, dict):
+        return list(map(id, held)) == list(map(id, known)) and list(map(id, held.values())) == list(
+            map(id, known.values())
+        )
+    return held == known if isinstance(held, set) else list(map(id, held)) == list(map(id, known))
 
 
 OWN = frozenset(torch.nn.Module().__dict__)
@@ -204,7 +214,8 @@ def containers(value: Any) -> Iterator[Any]:
             continue
         seen.add(id(each))
         yield each
-        pending += each.values() if isinstance(each, dict) else () if isinstance(each, set) else each
+        inside = each.values() if isinstance(each, dict) else () if isinstance(each, set) else each
+        pending += [held for held in inside if type(held) in CONTAINERS]
 
 
 def restore(current: Any, before: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import irkit
+from irkit.errors import ContractError
 from lowering import lower
 from lowering.direct import equal_modules
 from lowering.direct import run as runs
@@ -264,6 +265,49 @@ def test_sixty_four_layers_are_traced_in_little_more_than_eight(monkeypatch: pyt
         met.append(len(kept[0].tracer.record.outcomes))
         monkeypatch.setattr(runs, "run_once", once)
     assert met[0] == met[1]
+
+
+class Asking(torch.nn.Module):
+    """Layers of which one is told something by a question about the batch, which a trial at 1 answers otherwise."""
+
+    def __init__(self, at: int, other: float) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Block(i) for i in range(5))
+        self.at, self.other = at, other
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for i, layer in enumerate(self.layers):
+            x = layer(x * (2.0 if i == self.at and x.shape[0] > 1 else self.other))
+        return x
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 5])
+@pytest.mark.parametrize("other", [2.0, 3.0])
+def test_a_trial_takes_over_what_the_run_before_did_where_it_is_the_same(
+    at: int, other: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the layers of the trial are given other values, they are made of those, and size 1 is right or refused."""
+    torch.manual_seed(0)
+    model, example, again = Asking(at, other).eval(), torch.randn(3, 80), []
+    once = equal_modules.Calls.as_before
+
+    def noted(*args: Any) -> Any:
+        found = once(*args)
+        again.append(found.before)
+        return found
+
+    monkeypatch.setattr(equal_modules.Calls, "as_before", noted)
+    program = irkit.to_onnx(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
+    ours = str(lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct"))
+    assert any(again) is (at < 5 and (other == 2.0 or at > 1))
+    monkeypatch.setattr(runs, "likes_of", lambda _: {})
+    assert ours == str(lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct"))
+    for x in (example, torch.randn(4, 80), torch.randn(1, 80)):
+        if other == 2.0 or at == 5 or len(x) > 1:
+            torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
+        else:
+            with pytest.raises(ContractError, match="dimension n is 1"):
+                program(x)
 
 
 def test_arguments_that_are_one_tensor_are_told_from_several(monkeypatch: pytest.MonkeyPatch) -> None:
