@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from irkit.build import op
 from irkit.core.ir import Value
+from irkit.core.types import DType
 from passes.gradients.node import Node, Slopes, ints, num, sum_back
 
 
@@ -72,3 +73,23 @@ def grad_Einsum(n: Node) -> Slopes:
             values.append(op.Expand(num(x, 1), op.Concat(*sizes, axis=0)))
         found.append(op.Einsum(*values, equation=f"{','.join(terms_now)}->{own}"))
     return tuple(found)
+
+
+def grad_Det(n: Node) -> Slopes:
+    """The cofactors: determinants without a row and a column, of alternating sign; right for singular matrices too."""
+    x = n.x
+    size = op.Gather(op.Shape(x), ints([x.rank - 1]))
+    if x.shape[-1] == 1:
+        return (op.Reshape(n.slope, op.Shape(x)),)
+    every = op.Range(0, op.Squeeze(size, ints([0])), 1)
+    others = op.Slice(every, ints([0]), op.Sub(size, ints([1])))
+    columns = op.Unsqueeze(every, ints([1]))
+    later = op.Cast(op.GreaterOrEqual(op.Unsqueeze(others, ints([0])), columns), to=DType.INT64)
+    kept = op.Add(op.Unsqueeze(others, ints([0])), later)  # (size, size - 1): all but one
+    rows = op.Gather(x, kept, axis=x.rank - 2)  # (*, i, size - 1, size)
+    both = op.Gather(rows, kept, axis=x.rank)  # (*, i, size - 1, j, size - 1)
+    lead = list(range(x.rank - 2))
+    minors = op.Det(op.Transpose(both, perm=[*lead, x.rank - 2, x.rank, x.rank - 1, x.rank + 1]))
+    odd = op.Equal(op.Mod(op.Add(columns, op.Unsqueeze(every, ints([0]))), 2), 1)
+    signed = op.Where(odd, op.Neg(minors), minors)
+    return (op.Mul(op.Unsqueeze(n.slope, ints([-1, -2])) if n.slope.rank else n.slope, signed),)

@@ -62,11 +62,10 @@ class Node:
         """An axis of the first operand, counted from the front."""
         return int(self.get(name, default)) % max(self.x.rank, 1)
 
-    def refuse(self, what: str) -> GraphError:
+    def refuse(self, what: str, hint: str = "write it in operators that have a gradient") -> GraphError:
         """The error for what a rule does not cover."""
-        return GraphError(
-            f"{self.value.op} has no gradient here: {what}", ir=repr(self.value), source=str(self.value.origin)
-        )
+        said = f"{self.value.op} has no gradient here: {what}"
+        return GraphError(said, ir=repr(self.value), source=str(self.value.origin), hint=hint)
 
 
 def num(like: Value, number: float) -> Value:

@@ -18,7 +18,8 @@ from irkit.errors import GraphError
 from irkit.pattern import Hole
 from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from irkit.support.uncollected import without_collector
-from passes.gradients import activations, elementwise, linear_algebra, movement, network, reduction
+from passes.gradients import activations, elementwise, images, indexing, linear_algebra, movement, network, reduction
+from passes.gradients.bodies import LOOPS, through_if, through_loop, with_saved_trips
 from passes.gradients.node import Node, is_float, num, zeros
 from passes.legal.definitions import by_definition
 from passes.legal.opsets.onnx_functions import by_function, operators_with_body
@@ -29,7 +30,7 @@ from passes.whole_graph.outline import inline
 RULES: Mapping[str, Callable[[Node], Any]] = MappingProxyType(
     {
         name.removeprefix("grad_"): rule
-        for module in (activations, elementwise, linear_algebra, movement, network, reduction)
+        for module in (activations, elementwise, images, indexing, linear_algebra, movement, network, reduction)
         for name, rule in vars(module).items()
         if name.startswith("grad_")
     }
@@ -59,11 +60,13 @@ def grad(graph: Graph, wrt: Iterable[str | Value] | None = None, *, of: str | in
         results: False leaves the results of `graph` out.
 
     The gradient of `x` is the result `x.grad`, of the type of `x`; zeros where the result does not hang on it.
-    Operators without a rule of their own are written in others first, as ONNX or irkit define them. Raises GraphError
-    for those that are neither (a Loop, a Scan), for names that the graph does not have, and for what is no float.
+    Operators without a rule of their own are written in others first, as ONNX or irkit define them. A Loop or Scan is
+    run backwards, from what it carried into each trip, which it also gives then. Raises GraphError for operators that
+    are neither, for a loop that carries values whose sizes change, for names that the graph does not have, and for what
+    is no float.
     """
     require_graph(graph)
-    plain = written_out(inline(with_ports(graph)))
+    plain = with_saved_trips(written_out(inline(with_ports(graph))))
     plain, chosen = with_parameters(plain, wrt)
     for value in chosen.values():
         if not is_float(value):
@@ -202,7 +205,7 @@ def slopes_of(
     return tuple(made)
 
 
-WHOLE = frozenset(("Split", "If"))
+WHOLE = frozenset(("Split", "If", *LOOPS))
 """Operators whose rules want a gradient for each result."""
 
 
@@ -227,8 +230,13 @@ def passed_back(value: Value, slopes: tuple[Value, ...], wanted: Sequence[bool])
         found = rule(node)
         return [*found, *[None] * (len(value.inputs) - len(found))]
     if value.op == "If":
-        return through_if(node, wanted)
-    raise node.refuse("there is no rule for it, nor a definition of it in operators that have one")
+        return through_if(node, wanted, gradients)
+    if value.op in LOOPS:
+        return through_loop(node, wanted, gradients)
+    raise node.refuse(
+        "there is no rule for it, nor a definition of it in operators that have one",
+        hint="ask for gradients of what does not go through it, or write it in others (converters, irkit.rewrite)",
+    )
 
 
 def conformed(value: Value, operand: Value, slope: Value) -> Value:
@@ -241,38 +249,13 @@ def conformed(value: Value, operand: Value, slope: Value) -> Value:
     return slope
 
 
-def through_if(node: Node, wanted: Sequence[bool]) -> Sequence[Value | None]:
-    """The gradients for what the branches capture: an If of the gradients of its branches."""
-    value, captures = node.value, node.inputs[1:]
-    places = [i for i, wants in enumerate(wanted[1:]) if wants]
-    if not places:
-        return [None] * len(node.inputs)
-
-    def branch(body: Graph) -> Callable[[], Any]:
-        def made() -> Any:
-            swaps = dict(zip(body.params, captures, strict=True))
-            built = walk.rebuild(body.results, swaps)
-            results = [built.get(v, v) for v in body.results]
-            pairs = [(r, s) for r, s in zip(results, node.slopes, strict=False) if is_float(r)]
-            wrt = [captures[i] for i in places]
-            found = gradients([r for r, _ in pairs], [s for _, s in pairs], wrt)
-            return tuple(zeros(x) if g is None else op.Identity(g) for x, g in zip(wrt, found, strict=True))
-
-        return made
-
-    then, other = value.bodies
-    made = op.If(node.inputs[0], then_branch=branch(then), else_branch=branch(other))
-    slopes = iter(made)
-    return [None, *(next(slopes) if i in places else None for i in range(len(captures)))]
-
-
 # ---------------------------------------------------------------------------------------------- written in others
 
 
 def written_out(graph: Graph) -> Graph:
     """The graph with operators that have no rule in others: as irkit defines ONNX Runtime's own, as ONNX defines its
     own, or as legalization writes them for runtimes that lack them."""
-    names = sorted({*DEFINITIONS, *operators_with_body(), *EXPANSIONS, *OLDER} - {*RULES, *FLAT, CALL, "If"})
+    names = sorted({*DEFINITIONS, *operators_with_body(), *EXPANSIONS, *OLDER} - {*RULES, *FLAT, CALL, "If", *LOOPS})
 
     def replaced(m: Match) -> Made:
         older = (function for _, function in OLDER.get(m.root.op, ()))

@@ -58,22 +58,117 @@ def test_branches_have_the_gradient_of_the_one_that_is_taken(taken: bool) -> Non
 
 def test_what_has_no_gradient_is_said() -> None:
     x, n = param(tensor("f64", 3)), param(tensor("i64"))
-    looped = op.Loop(n, True, x, body=lambda i, c, v: (c, op.Mul(v, v)))
-    graph = graph_of({"x": x, "n": n}, {"y": looped[0]})
-    with pytest.raises(GraphError, match="Loop has no gradient here"):
-        irkit.grad(graph, ["x"])
+    grown = op.Loop(n, True, x, body=lambda i, c, v: (c, op.Concat(v, v, axis=0)))
+    with pytest.raises(GraphError, match=r"Loop has no gradient here: it carries .* comes back as") as refused:
+        irkit.grad(graph_of({"x": x, "n": n}, {"y": op.ReduceSum(grown[0], keepdims=0)}), ["x"])
+    assert "filled up to the largest" in str(refused.value)
     plain = graph_of({"x": x, "n": n}, {"y": op.Exp(x), "i": op.Add(n, 1)})
-    refused: Any = {
+    messages: Any = {
         "no parameter or weight 'z'": (["z"], 0), "no gradient for": (["n"], 0), "no result 'w'": (["x"], "w"),
         "which has no gradient": (["x"], "i"), "wrt is 'x'": ("x", 0),
     }  # fmt: skip
-    for said, (wrt, of) in refused.items():
+    for said, (wrt, of) in messages.items():
         with pytest.raises(GraphError, match=said):
             irkit.grad(plain, wrt, of=of)
     zero = irkit.evaluate(
         irkit.grad(graph_of({"x": x, "w": n}, {"y": op.Exp(op.Cast(n, to=11))}), ["x"]), [np.ones(3), 1]
     )
     assert zero[1].tolist() == [0, 0, 0]
+
+
+def slopes_by_differences(graph: irkit.Graph, feeds: dict[str, np.ndarray], wrt: list[str]) -> None:
+    """Fails where gradients differ from differences, by the evaluator, or by ONNX Runtime."""
+    back = irkit.grad(graph, wrt)
+    irkit.verify(back)
+    rng = np.random.default_rng(1)
+    shapes = [y.shape for y in irkit.evaluate(graph, feeds)]
+    seeds = {"y.grad": rng.standard_normal(shapes[0])} if len(back.params) > len(graph.params) else {}
+    found = irkit.evaluate(back, {**feeds, **seeds})
+    session = session_of(prepare(back))
+    for one, other in zip(found, session.run({**feeds, **seeds}), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    for name, slope in zip(wrt, found[-len(wrt) :], strict=True):
+        way = rng.standard_normal(feeds[name].shape)
+        up, down = (irkit.evaluate(graph, {**feeds, name: feeds[name] + h * way})[0] for h in (1e-6, -1e-6))
+        theirs = (np.asarray(seeds.get("y.grad", 1.0)) * (up - down)).sum() / 2e-6
+        np.testing.assert_allclose((way * slope).sum(), theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 4])
+def test_loops_run_backwards(trips: int) -> None:
+    """What is carried, of integers too, what is captured and hangs on another capture, rows, the number of the trip."""
+    x, w, n = param(tensor("f64", "k")), param(tensor("f64", "k")), param(tensor("i64"))
+    bent = op.Sin(w)
+
+    def body(i: Any, going: Any, v: Any, count: Any) -> Any:
+        by = op.Mul(op.Mul(v, w), op.Add(bent, op.Cast(i, to=11)))
+        return going, op.Tanh(by), op.Add(count, 2), op.Mul(by, op.Cast(count, to=11))
+
+    last, _, rows = op.Loop(n, True, x, np.array(3), body=body)
+    y = op.Add(op.ReduceSum(op.Exp(last), keepdims=0), op.ReduceSum(op.Mul(rows, rows), keepdims=0))
+    graph = graph_of({"x": x, "w": w, "n": n}, {"y": y})
+    feeds = {"x": np.array([0.3, -0.7, 1.1]), "w": np.array([0.9, 0.4, -1.3]), "n": np.array(trips)}
+    slopes_by_differences(graph, feeds, ["x", "w"])
+
+
+def test_loops_that_data_ends_and_loops_within_loops() -> None:
+    x, w = param(tensor("f64", 3)), param(tensor("f64"))
+
+    def inner(i: Any, going: Any, v: Any) -> Any:
+        return going, op.Add(v, op.Mul(w, op.Sin(v)))
+
+    def outer(i: Any, going: Any, v: Any) -> Any:
+        (once,) = op.Loop(np.array(2), True, v, body=inner)
+        (bent,) = op.If(
+            op.Greater(op.ReduceSum(v, keepdims=0), 1.0),
+            then_branch=lambda: op.Mul(once, w),
+            else_branch=lambda: op.Exp(op.Mul(w, v)),
+        )
+        return op.Less(op.ReduceSum(bent, keepdims=0), 30.0), bent
+
+    (found,) = op.Loop(np.array(9), True, x, body=outer)
+    graph = graph_of({"x": x, "w": w}, {"y": found})
+    slopes_by_differences(graph, {"x": np.array([0.3, -0.2, 0.5]), "w": np.array(1.2)}, ["x", "w"])
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scans_run_backwards(axis: int, turn: int) -> None:
+    x, z = param(tensor("f64", "t", "t") if axis else tensor("f64", "t", 4)), param(tensor("f64", "t", 4))
+    h, w = param(tensor("f64", 4)), param(tensor("f64", 4, 4))
+
+    def body(state: Any, row: Any, other: Any) -> Any:
+        made = op.Tanh(op.Add(op.MatMul(state, w), op.Mul(row, other)))
+        return made, op.Mul(made, row), op.ReduceSum(made, keepdims=0)
+
+    last, rows, sums = op.Scan(
+        h,
+        x,
+        z,
+        body=body,
+        num_scan_inputs=2,
+        scan_input_axes=[axis, 0],
+        scan_input_directions=[turn, 0],
+        scan_output_axes=[1, 0],
+        scan_output_directions=[1 - turn, turn],
+    )
+    y = op.Add(op.MatMul(op.Transpose(rows), op.Exp(last)), sums)
+    graph = graph_of({"x": x, "z": z, "h": h, "w": w}, {"y": y})
+    rng = np.random.default_rng(0)
+    feeds = {
+        name: rng.standard_normal(shape) for name, shape in {"x": (4, 4), "z": (4, 4), "h": (4,), "w": (4, 4)}.items()
+    }
+    slopes_by_differences(graph, feeds, ["x", "z", "h", "w"])
+
+
+def test_a_capture_that_hangs_on_another_counts_once() -> None:
+    x, flag = param(tensor("f64")), param(tensor("bool"))
+    bent = op.Sin(x)
+    (y,) = op.If(flag, then_branch=lambda: op.Mul(x, bent), else_branch=lambda: op.Add(x, bent))
+    back = irkit.grad(graph_of({"x": x, "flag": flag}, {"y": y}), ["x"], results=False)
+    for taken, expected in ((True, np.sin(0.7) + 0.7 * np.cos(0.7)), (False, 1 + np.cos(0.7))):
+        (found,) = irkit.evaluate(back, [np.array(0.7), np.array(taken)])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def mlp() -> Any:

@@ -26,6 +26,7 @@ STEP = 1e-6
 FIXED = {
     **dict.fromkeys(("Conv", "ConvTranspose"), (1, 2)), **dict.fromkeys(("GatherND", "ScatterND"), (1, 2)),
     **dict.fromkeys(("DepthToSpace", "GroupNormalization", "Squeeze"), (0,)), "Attention": (0, 1, 2),
+    "Det": (0,),
 }  # fmt: skip
 """Operands whose sizes the type of the result, or the rule, has to know."""
 
@@ -205,6 +206,36 @@ OWN: dict[str, Callable[[Draw], Sample]] = {
         Sample((f(3, 4), i(0, 3, 2))), Sample((f(3, 4), i(0, -1, 2)), {"ignore_index": -1, "reduction": "sum"}),
         Sample((f(2, 4, 2), np.array([[0, 3], [2, 1]])), {"reduction": "none"}),
     ),
+    "Resize": mixed(
+        Sample((f(1, 2, 4, 5), None, None, i(1, 2, 7, 3)), {"mode": "linear"}),
+        Sample((f(1, 2, 4, 5), None, None, i(6, 3)), {"mode": "cubic", "axes": [2, 3], "antialias": 1}),
+        Sample((f(2, 3, 5), None, np.array([1, 1, 2.0], np.float32)), {"mode": "nearest"}),
+        Sample((f(1, 1, 5, 4), None, None, i(3, 8)),
+               {"mode": "linear", "axes": [2, 3], "coordinate_transformation_mode": "align_corners"}),
+        Sample((f(1, 1, 6, 4), np.array([0.2, -0.1, 0.8, 1.2]), None, i(4, 5)),
+               {"mode": "linear", "axes": [2, 3], "coordinate_transformation_mode": "tf_crop_and_resize",
+                "extrapolation_value": 3.0}),
+        Sample((f(1, 1, 4, 4), None, np.array([0.6, 1.7], np.float32)),
+               {"mode": "cubic", "axes": [-1, -2], "exclude_outside": 1, "cubic_coeff_a": -0.5}),
+    ),
+    "LpPool": mixed(
+        Sample((f(2, 3, 7, 6),), {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1]}),
+        Sample((f(2, 1, 9),), {"kernel_shape": [3], "p": 3, "dilations": [2]}),
+        Sample((f(2, 1, 9),), {"kernel_shape": [2], "p": 1}),
+    ),
+    "LRN": mixed(
+        Sample((f(2, 5, 3),), {"size": 3, "alpha": 0.3}),
+        Sample((f(1, 4, 2, 2),), {"size": 4, "bias": 2.0, "beta": 0.5, "alpha": 1.0}),
+    ),
+    "Det": mixed(Sample((f(3, 3),)), Sample((f(2, 1, 4, 4),)), Sample((f(2, 2, 2),)), Sample((f(2, 1, 1),))),
+    "OneHot": mixed(
+        Sample((i(0, 3, -1, 9), np.array(4), f(2))), Sample((np.array([[1], [2]]), np.array(3), f(2)), {"axis": 0})
+    ),
+    "Compress": mixed(
+        Sample((f(3, 4), np.array([True, False, True])), {"axis": 1}),
+        Sample((f(3, 4), np.array([False, True, True, False, True]))),
+    ),
+    "ReverseSequence": mixed(Sample((f(4, 3, 2), i(1, 4, 2)), {"time_axis": 0, "batch_axis": 1})),
     # without a rule: written in others first
     "GroupNormalization": mixed(Sample((f(2, 4, 3), f(4), f(4)), {"num_groups": 2})),
     "LpNormalization": mixed(Sample((f(3, 4),), {"axis": 1}), Sample((f(3, 4),), {"axis": 0, "p": 1})),
