@@ -64,7 +64,8 @@ def optimized_for(
 ) -> Finished:
     """The graph of a file, optimized and finished for a target: what `optimize_file` and `irkit optimize` write.
 
-    `fold` and `observe` are those of `passes.optimize`, which also sees weights being shared.
+    `fold` and `observe` are those of `passes.optimize`; the observer also sees weights being shared, and all that fits
+    the graph to its target.
     """
     chosen, rules = target_of(target, opset), several(rules)
     shared = share_contents(names=not share_weights).run(written_out(graph, chosen), observe)
@@ -77,5 +78,6 @@ def optimized_for(
         exact=level < 2,
         precision=precision,
         quantization=quantization,
+        observe=observe,
     )
     return attrs.evolve(done, graph=state_limits(done.graph, done.target))

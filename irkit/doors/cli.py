@@ -43,7 +43,7 @@ from irkit.doors.console import (
 from irkit.doors.export_hf import export_hf
 from irkit.doors.to_onnx import to_onnx, upstairs
 from irkit.doors.validate import validate
-from irkit.doors.viz import viz
+from irkit.doors.viewing import viz_file
 from irkit.errors import IrkitError
 from irkit.onnx.reading.wire import nodes_in
 from irkit.support.stored_files import opened_file
@@ -310,19 +310,7 @@ def show(
     typer.echo(str(read_graph(model)))
 
 
-@app.command("viz")
-def visualize(
-    model: Model,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", dir_okay=False, help="the page to write; model.html if not given")
-    ] = None,
-) -> None:
-    """Write a page that shows a model: one HTML file, which loads nothing."""
-    target = output or Path(f"{model.stem}.html")
-    viz(read_graph(model), target, title=model.name)
-    typer.echo(f"wrote {target}")
-
-
+app.command("viz")(viz_file)
 app.command("export-hf")(export_hf)
 for command in (validate, toolbox.run, toolbox.stats, toolbox.extract):
     app.command()(command)

@@ -3,41 +3,98 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from irkit.core.ir import Graph
+from irkit.doors.to_onnx import upstairs
 from irkit.errors import GraphError, IrkitError
+from irkit.rewriting.history import History, record_history
+from irkit.rewriting.journal import Applied
+from irkit.rewriting.passes import Trace
+from irkit.rewriting.rules import Rule, Rules
+from irkit.viewer.journals import journal_history, trace_history
 from irkit.viewer.page import Page
-from irkit.viewer.pages import graph_page
+from irkit.viewer.pages import graph_page, history_page
+
+if TYPE_CHECKING:
+    from passes.targets import Target
 
 
-def viz(what: Any, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Page:
+def viz(
+    what: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    target: str | Target | None = None,
+    title: str = "",
+) -> Page:
     """A page that shows a graph: folded by module, with types, sizes, origins and constants, to be searched and moved
-    through by mouse and keys.
+    through by mouse and keys; and what rewriting did to it, with a slider over passes and firings.
 
     Args:
-        what: a graph, or a program of `irkit.to_onnx`.
+        what: a graph; a program of `irkit.to_onnx`, with all that became of it; an `irkit.rewriting.History`; what
+            `irkit.record` returns; or a journal, a list of `irkit.rewriting.Applied`.
         path: where to write the page; one file, which loads nothing.
+        rules, target: of a graph: shown is what `passes.optimize` does to it with these rules, and what fits it to the
+            target. Without either, the graph as it is.
         title: of the page; the name of the graph if not given.
 
     Returns the page: notebooks show it, `page.html` is its text. Raises GraphError for what cannot be shown, IrkitError
     where no file can be written there, StaleError where a weight has changed since the graph was made.
     """
-    page = page_of(what, title)
+    page = page_of(what, rules, target, title)
     if path is not None:
         write_page(page, path)
     return page
 
 
-def page_of(what: Any, title: str = "") -> Page:
+def page_of(what: Any, rules: Any, target: Any, title: str) -> Page:
     """The page of what `viz` shows. Raises GraphError for what cannot be shown."""
+    own = tuple(r for r in ((rules,) if isinstance(rules, Rule | str) else rules) if isinstance(r, Rule))
     if isinstance(what, Graph):
-        return graph_page(what, title)
-    graph = getattr(what, "graph", None)
-    if isinstance(graph, Graph):
-        return graph_page(graph, title)
-    raise GraphError(f"a {type(what).__name__} cannot be shown", hint="give a graph, or a program of irkit.to_onnx")
+        if not rules and target is None:
+            return graph_page(what, title)
+        return history_page(optimization(what, rules, target), title or what.name, own)
+    if isinstance(what, History):
+        return history_page(what, title, own)
+    if isinstance(what, Trace):
+        return history_page(trace_history(what), title, own)
+    journal = applications(what)
+    if journal is not None:
+        return history_page(journal_history(journal), title or "journal", subtitle=f"{len(journal)} applications")
+    history = getattr(what, "history", None)
+    if callable(history):
+        found: Any = history()
+        return history_page(found, title, getattr(what, "own_rules", ()))
+    raise GraphError(
+        f"a {type(what).__name__} cannot be shown",
+        hint="give a graph, a program of irkit.to_onnx, a history or a journal; irkit.load reads a file",
+    )
+
+
+def applications(what: Any) -> list[Applied] | None:
+    """The applications in a journal; None for what is none."""
+    if not isinstance(what, list | tuple):
+        return None
+    found = [each for each in cast("Sequence[object]", what) if isinstance(each, Applied)]
+    return found if len(found) == len(cast("Sequence[object]", what)) else None
+
+
+def optimization(graph: Graph, rules: Any, target: Any) -> History:
+    """What the standard pipeline does to a graph, and, with a target, what fits it to that."""
+    if target is None:
+
+        def optimized(graph: Graph, observe: Any) -> Graph:
+            return upstairs("passes").optimize(graph, rules=rules, observe=observe)
+
+        return record_history(optimized, graph)
+
+    def fitted(graph: Graph, observe: Any) -> Graph:
+        return upstairs("passes.files").optimized_for(graph, target, None, 2, rules=rules, observe=observe).graph
+
+    return record_history(fitted, graph)
 
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> None:

@@ -13,6 +13,7 @@ from irkit.rewriting.face import (
     rewrite,
     rule,
 )
+from irkit.rewriting.firings import Firing
 from irkit.rewriting.journal import Applied, Usage, culprit, usage, with_journal
 from irkit.rewriting.numbering import share
 from irkit.rewriting.passes import (
@@ -46,6 +47,7 @@ __all__ = [
     "usage",
     "culprit",
     "Applied",
+    "Firing",
     "Usage",
     # passes
     "Pass",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache, lru_cache, partial
 from operator import attrgetter
+from time import perf_counter
 from typing import Any, cast
 
 import attrs
@@ -19,10 +20,12 @@ from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError, DimensionError, RewriteError, TypeRuleError
 from irkit.pattern import Pattern, match
 from irkit.pattern.heads import Guard, asks_users, guards, narrowed_pattern, root_ops
+from irkit.rewriting.firings import Firing, Told
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.type_checks import contract_error, refuse_other_type
+from irkit.support.results import as_tuple
 
 DEPTH = 500
 """How many replacements in a row may grow out of one value before the rules are said to run in a circle."""
@@ -108,10 +111,11 @@ class Plan:
     of their graph, which say what symbols are bound.
 
     `tidy` are rules for values that are new, or over new operands: what a graph holds from the beginning is left alone.
+    `told` is told of each firing.
     """
 
-    def __init__(self, rules: Rules, depth: int = DEPTH, tidy: Rules = ()) -> None:
-        self.rules, self.depth = rules, depth
+    def __init__(self, rules: Rules, depth: int = DEPTH, tidy: Rules = (), told: Told | None = None) -> None:
+        self.rules, self.depth, self.told = rules, depth, told
         index = index_of(rules + tidy)
         self.asks_users, self.candidates, self.joint = index.asks_users, index.candidates, index.joint
         self.roots = index.roots
@@ -130,9 +134,14 @@ class Plan:
             fired.update(sweep.fired_rules)
             again = after is not graph and self.asks_users and sweep.has_freed(after)
             if self.joint and not again:
-                joined, names = together(after, self.joint, partial(symbols_of, after))
-                fired.update(names)
+                start = perf_counter()
+                joined, taken = together(after, self.joint, partial(symbols_of, after))
+                fired.update({each.rule.name for each in taken})
                 after, again = joined, joined is not after
+                if self.told is not None and taken:
+                    seconds = (perf_counter() - start) / len(taken)
+                    for each in taken:
+                        self.told(Firing(each.rule, each.roots, each.roots, each.made, seconds))
             if not again:
                 return after
             graph = after
@@ -207,6 +216,7 @@ class Sweep:
         self._results: Counter[Value] | None = None
         self._tried = plan.tried.setdefault(graph.params, set())
         self._kept_back = 0
+        self._seconds = 0.0
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
@@ -234,6 +244,7 @@ class Sweep:
                 rules = first_candidates(new) if new is value else candidates(new)
             fired = self.fired(new, rules) if rules else None
             if fired is not None:
+                self.tell(value, new, fired)
                 made, rule = fired
                 if type(made) is Value and (made in settled or made in swaps or self.placed(made, value, rule)):
                     self.fired_rules.add(rule.name)
@@ -299,6 +310,7 @@ class Sweep:
                 self.refuse_circle(value, trail)
             rebuilt, fired = self.step(value, trail)
             if fired is not None:
+                self.tell(value, rebuilt, fired)
                 self.push(stack, fired, (value,) if rebuilt is value else (value, rebuilt), trail)
 
     def push(self, stack: list[Any], fired: Fired, waiting: tuple[Value, ...], trail: Trail) -> None:
@@ -344,21 +356,30 @@ class Sweep:
 
     def fired(self, value: Value, rules: Attempts) -> Fired | None:
         """The first of the rules that applies to a value, with what it makes of it."""
-        kept_back = self._kept_back
+        kept_back, is_timed = self._kept_back, self.plan.told is not None
         for rule, pattern, conditions in rules:
             for guard in conditions:
                 if not guard(value):
                     break
             else:
+                start = perf_counter() if is_timed else 0.0
                 try:
                     replacement = self.applied(rule, pattern, value)
                 except AbsentError:  # a rule that depends on the numbers of a weight cannot apply without them
                     replacement = None
                 if replacement is not None:
+                    if is_timed:
+                        self._seconds = perf_counter() - start
                     return replacement, rule
         if self._kept_back == kept_back:  # else a user may go, and the rule that minded it apply
             self._tried.add(value)
         return None
+
+    def tell(self, root: Value, found: Value, fired: Fired) -> None:
+        """Tells who wants to know that a rule fired at a value, which is `found` over settled operands."""
+        told = self.plan.told
+        if told is not None:
+            told(Firing(fired[1], (root,), (found,), as_tuple(fired[0]), self._seconds))
 
     def refuse_circle(self, value: Value, trail: Trail) -> None:
         """Raises RewriteError where `value` is being replaced by something that contains it, or rules run on."""

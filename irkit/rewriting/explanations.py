@@ -103,7 +103,7 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
     if not isinstance(value, Value | Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise GraphError(f"{value!r} is neither a value nor a graph", hint="ask about graph.results[0], or the graph")
     places = _places(value) if isinstance(value, Graph) else ((value, graph),)
-    found = [explained(each, v, g) for v, g in places for each in rules if _is_about(each, v)]
+    found = [explained(each, v, g) for v, g in places for each in rules if is_about(each, v)]
     return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))
 
 
@@ -115,7 +115,8 @@ def _places(graph: Graph) -> Iterator[tuple[Value, Graph]]:
             yield from _places(body)
 
 
-def _is_about(rule: Rule, value: Value) -> bool:
+def is_about(rule: Rule, value: Value) -> bool:
+    """Whether a rule may match values of that operator."""
     ops = root_ops(rule.pattern)
     return ops is None or value.op in ops
 
@@ -148,7 +149,7 @@ def explained(rule: Rule, value: Value, graph: Graph | None) -> Explanation:
 def misses(graph: Graph, rule: Rule) -> Iterator[Explanation]:
     """An explanation for every value of the graph whose operator the rule is about and where it does not apply."""
     for value in graph.order:
-        if _is_about(rule, value):
+        if is_about(rule, value):
             found = explained(rule, value, graph)
             if not found.applies:
                 yield found

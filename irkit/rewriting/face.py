@@ -11,6 +11,7 @@ from __future__ import annotations
 from irkit.core.ir import Graph, require_graph
 from irkit.rewriting.driver import DEPTH, Plan
 from irkit.rewriting.explanations import Explanation, Explanations, explain, misses
+from irkit.rewriting.firings import Told
 from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules, decline, rule, rule_set
 from irkit.support.uncollected import without_collector
 
@@ -19,15 +20,18 @@ __all__ += ["misses", "rewrite", "rule"]
 
 
 @without_collector
-def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int = DEPTH) -> Graph:
+def rewrite(
+    graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int = DEPTH, told: Told | None = None
+) -> Graph:
     """`graph` with the rules applied until none matches, and equal values shared; in bodies too, each distinct one
     once. The very same object is returned where nothing changes.
 
     Values are visited operands first, so a rule sees operands in their final form. New values carry the origin of
     the value that they replace, and the rule's name. Where several rules match, the first of the set is taken. The
-    rules of `tidy` are applied to what the others made, and to what stands over that, and to nothing else.
+    rules of `tidy` are applied to what the others made, and to what stands over that, and to nothing else. `told` is
+    told of each firing, an `irkit.rewriting.Firing`, as it happens.
 
     Raises RewriteError for what is not a rule, where a replacement has another type than what it replaces, and where
     the rules run in a circle (more than `depth` replacements in a row grow out of one value)."""
     require_graph(graph)
-    return Plan(rule_set(rules), depth, tidy).rewrite(graph)
+    return Plan(rule_set(rules), depth, tidy, told).rewrite(graph)

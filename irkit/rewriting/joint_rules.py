@@ -45,9 +45,9 @@ class Joint:
 
 def together(
     graph: Graph, rules: Rules, symbols: Callable[[], frozenset[sympy.Symbol]]
-) -> tuple[Graph, tuple[str, ...]]:
-    """(graph, names): the graph with rules of several roots applied wherever they match, once; and which did. The very
-    same object where none does."""
+) -> tuple[Graph, tuple[Joint, ...]]:
+    """(graph, taken): the graph with rules of several roots applied wherever they match, once; and where. The very same
+    object where none does."""
     places: dict[Value, int] = {}
     stretches: list[tuple[int, int]] = []
     taken: list[Joint] = []
@@ -67,7 +67,7 @@ def together(
         grow(built, new)
         built.update({root: built[n] for root, n in zip(joint.roots, new, strict=True)})
     grow(built, graph.results)
-    return graph.with_results(built[r] for r in graph.results), tuple(dict.fromkeys(j.rule.name for j in taken))
+    return graph.with_results(built[r] for r in graph.results), tuple(taken)
 
 
 def grow(built: dict[Value, Value], results: Iterable[Value]) -> None:

@@ -18,6 +18,7 @@ from irkit.core import walk
 from irkit.core.ir import Graph
 from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
+from irkit.rewriting.firings import heard
 from irkit.rewriting.numbering import Bodies, with_bodies
 from irkit.rewriting.rules import Rule, Rules, rule_set
 
@@ -39,7 +40,8 @@ class Step:
 
 
 Observer = Callable[[Step], None]
-"""Told of each application of each pass, inner ones first. Passes themselves never print, log or time."""
+"""Told of each application of each pass, inner ones first. Passes themselves never print, log or time. One that has a
+method `fired` is told by it of each firing of a rule (`irkit.rewriting.Firing`), before the step that it belongs to."""
 
 Body = Callable[[Graph, Observer, int], Graph]
 """How a pass works: the graph, whom to tell of inner passes, and how deep it stands."""
@@ -120,7 +122,7 @@ def graph_pass(function: Callable[..., Graph]) -> Pass:
 def rules_pass(name: str, rules: Rules | Rule) -> Pass:
     """The pass that applies rules, or one rule (see `irkit.rewrite`). Raises RewriteError for what is not a rule."""
     chosen = rule_set(rules)
-    return Pass(name, (), lambda graph, observe, depth: Plan(chosen).rewrite(graph))
+    return Pass(name, (), lambda graph, observe, depth: Plan(chosen, told=heard(observe)).rewrite(graph))
 
 
 # ---------------------------------------------------------------------------------------------- combinators

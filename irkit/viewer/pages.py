@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from irkit.core.ir import Graph
+from irkit.rewriting.history import History
+from irkit.rewriting.rules import Rules
+from irkit.viewer.moments import history_data
 from irkit.viewer.page import Page
 from irkit.viewer.tables import COLUMNS, Tables, graph_table
 
@@ -17,6 +20,19 @@ def graph_page(graph: Graph, title: str = "") -> Page:
     title = title or graph.name
     head = {"format": FORMAT, "kind": "graph", "title": title, "subtitle": summary(graph), "columns": COLUMNS}
     return Page(title, {**head, "graphs": [shown], **tables.finished()})
+
+
+def history_page(history: History, title: str = "", own: Rules = (), subtitle: str = "") -> Page:
+    """The page of what passes and rules did to a graph, with a slider; `own` are rules of the caller's, of which every
+    miss is told. Raises StaleError where a content has changed since."""
+    tables = Tables()
+    shown = history_data(history, tables, own)
+    title = title or history.graph.name
+    became = f"{counted(len(history.graph), 'operator')} to {len(history.result):,}"
+    count = sum(len(turn.firings) for turn in history.turns)
+    subtitle = subtitle or f"{became}, {counted(count, 'firing')}"
+    head = {"format": FORMAT, "kind": "history", "title": title, "subtitle": subtitle, "columns": COLUMNS}
+    return Page(title, {**head, **shown, **tables.finished()})
 
 
 def summary(graph: Graph) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -10,7 +10,7 @@ import attrs
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
 from irkit.core.origins import NAME_NOTE, Origin
-from irkit.core.printer import describer, value_names, words_of
+from irkit.core.printer import blob_key, describer, value_names, words_of
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.ops.families import family_of
 from irkit.viewer.contents import content_summary
@@ -25,6 +25,9 @@ graph itself; `constant` that of its content, -1 for what is no constant."""
 
 NONE = -1
 
+Texts = tuple[Callable[[Any], str], Callable[[Any], str]]
+"""The text of a type, and that of an attribute."""
+
 
 @attrs.define(eq=False)
 class Tables:
@@ -34,7 +37,7 @@ class Tables:
     histograms: bool = True
     texts: dict[str, int] = attrs.field(factory=dict[str, int])
     ids: dict[Value, int] = attrs.field(factory=dict[Value, int])
-    contents: dict[int, int] = attrs.field(factory=dict[int, int])
+    contents: dict[Hashable, int] = attrs.field(factory=dict[Hashable, int])
     blobs: list[Blob] = attrs.field(factory=list[Blob])
     bodies: list[dict[str, Any]] = attrs.field(factory=list[dict[str, Any]])
     count: int = 0
@@ -59,9 +62,10 @@ class Tables:
         """The number of a content; -1 without one."""
         if blob is None:
             return NONE
-        found = self.contents.get(id(blob))
+        key = blob_key(blob)
+        found = self.contents.get(key)
         if found is None:
-            found = self.contents[id(blob)] = len(self.blobs)
+            found = self.contents[key] = len(self.blobs)
             self.blobs.append(blob)
         return found
 
@@ -81,8 +85,8 @@ def outline_of(blob: Blob) -> dict[str, Any]:
 def graph_table(graph: Graph, tables: Tables) -> dict[str, Any]:
     """A graph as plain data: `name`, `rows` in order, bodies after their owners, `results`, `params`, `symbols` and
     `facts`."""
-    type_text, attribute_text = describer(graph)
-    rows = [row for each, body in nest(graph, tables) for row in rows_of(each, body, tables, type_text, attribute_text)]
+    texts = describer(graph)
+    rows = [row for each, body in nest(graph, tables) for row in rows_of(each, body, tables, texts)]
     ports = graph.signature
     return {
         "name": graph.name,
@@ -110,37 +114,42 @@ def nest(graph: Graph, tables: Tables) -> Iterable[tuple[Graph, int]]:
                 number = known.get(id(body))
                 if number is None:
                     number = known[id(body)] = len(tables.bodies)
-                    results = [tables.id_of(r) for r in body.results]
-                    entry = {"owner": tables.id_of(value), "word": word, "name": body.name, "results": results}
-                    tables.bodies.append(entry)
+                    tables.bodies.append({"owner": tables.id_of(value), "word": word, "name": body.name})
                     found.append((body, number))
     return found
 
 
-def rows_of(graph: Graph, body: int, tables: Tables, type_text: Any, attribute_text: Any) -> Iterable[list[Any]]:
+def rows_of(graph: Graph, body: int, tables: Tables, texts: Texts) -> Iterable[list[Any]]:
     """The rows of the values of one graph, without those of bodies. They have `COLUMNS`."""
     names = value_names(graph)
-    text, id_of = tables.text, tables.id_of
-    named = not any(v.origin.module for v in graph.order)
     for value in graph.order:
-        origin = value.origin
-        given: list[int] = []
-        for name, attribute in value.attributes if value.op != CONSTANT else ():
-            given += (text(name), text(short(attribute_text(attribute))))
-        yield [
-            id_of(value),
-            text(value.op),
-            text(names[value]),
-            text(type_text(value.type)),
-            [NONE if v is None else id_of(v) for v in value.inputs],
-            given,
-            text(path_in_name(origin) if named and value.op not in (PARAM, CONSTANT) else origin.module),
-            text(origin.source),
-            text(origin.node),
-            [text(rule) for rule in origin.rules],
-            body,
-            tables.constant(value.blob),
-        ]
+        inputs = [NONE if v is None else tables.id_of(v) for v in value.inputs]
+        yield row_of(value, tables.id_of(value), tables.text(names[value]), inputs, body, tables, texts)
+
+
+def row_of(
+    value: Value, number: int, name: Any, inputs: list[int], body: int, tables: Tables, texts: Texts
+) -> list[Any]:
+    """The row of a value. It has `COLUMNS`."""
+    type_text, attribute_text = texts
+    text, origin = tables.text, value.origin
+    given: list[int] = []
+    for key, attribute in value.attributes if value.op != CONSTANT else ():
+        given += (text(key), text(short(attribute_text(attribute))))
+    module = origin.module or ("" if value.op in (PARAM, CONSTANT) else path_in_name(origin))
+    rules = [text(rule) for rule in origin.rules]
+    places = (text(module), text(origin.source), text(origin.node), rules)
+    return [
+        number,
+        text(value.op),
+        name,
+        text(type_text(value.type)),
+        inputs,
+        given,
+        *places,
+        body,
+        tables.constant(value.blob),
+    ]
 
 
 def short(text: str) -> str:

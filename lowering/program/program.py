@@ -26,9 +26,11 @@ from irkit.onnx.save import Form, write_model
 from irkit.onnx.sessions import session
 from irkit.onnx.writing.inlining import has_calls
 from irkit.onnx.writing.models import FUNCTIONS, to_proto
+from irkit.rewriting.history import History
+from irkit.rewriting.rules import Rules
 from lowering.capture.guards.sparse import HINT, lines_that_count, stores_zero
 from lowering.direct.run import HOW as TRACED
-from lowering.errors import CaptureError
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
@@ -44,6 +46,7 @@ from lowering.program.bound import Bound
 from lowering.program.check import CheckReport, check_program
 from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
+from lowering.program.goal import Making
 from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
 from lowering.records.programs import callable_of
@@ -64,11 +67,11 @@ class Described:
 class Program:
     """What `irkit.to_onnx` returns.
 
-    `graph` is the graph as lowered, `made` the same optimized, legalized and materialized for its target, together with
-    the conditions that only the data decides; `lowered` the record of capture and lowering; `report` what an export
-    says about itself; `precision` is float16 or bfloat16 for a program that computes in it, `quantized` tells of one
-    with weights of integers; `model` is what it was exported from. A call takes and gives the element types of the
-    torch model in any case.
+    `graph` is the graph as lowered, `made` the same optimized, legalized and materialized for its target, together
+    with the conditions that only the data decides; `lowered` the record of capture and lowering; `report` what an
+    export says about itself; `precision` is float16 or bfloat16 for a program that computes in it, `quantized`
+    tells of one with weights of integers; `model` is what it was exported from; `making` how it was made of its
+    graph. A call takes and gives the element types of the torch model in any case.
     """
 
     graph: Graph
@@ -79,6 +82,7 @@ class Program:
     model: Any = None
     precision: DType | None = None
     quantized: Quantized | None = None
+    making: Making | None = None
 
     @property
     def ready(self) -> Graph:
@@ -306,6 +310,18 @@ class Program:
         if stores_zero(leaf) and any(True for _ in lines_that_count(self.lowered.captured.graph_module)):
             raise ContractError(f"{name} stores a 0, and the model counts what is stored", hint=HINT)
         return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
+
+    def history(self) -> History:
+        """All that passes and rules did to the graph, done once more to be watched: `irkit.viz(program)` shows it.
+        Raises LoweringError for a program that was read from a file."""
+        if self.making is None:
+            raise LoweringError("the program was read from a file", hint="irkit.viz(program.ready) shows its graph")
+        return self.making.history()
+
+    @property
+    def own_rules(self) -> Rules:
+        """The rules of the caller's own with which the program was made."""
+        return () if self.making is None else self.making.goal.own_rules
 
     def frozen(self) -> Program:
         """The same program with its weights copied, which stays what it is while the model goes on training. Raises

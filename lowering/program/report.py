@@ -11,6 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from irkit.rewriting.history import Fired
+
+MOST_RULES = 8
+"""Of how many rules of irkit's the text of a report tells."""
+
 
 @attrs.frozen
 class Report:
@@ -18,7 +23,8 @@ class Report:
 
     `notes` are what capture has to say: dimensions that turned out to be one, a model in training mode. Times are in
     seconds. `rewritten` has a diff for each function whose control flow was rewritten. `nodes` counts FX calls, IR
-    operators as lowered and as optimized, and ONNX nodes.
+    operators as lowered and as optimized, and ONNX nodes. `fired` has the rules that fired, the caller's own first, how
+    often, in what time, and what became of what those made.
     """
 
     model: str
@@ -43,6 +49,7 @@ class Report:
     precision: str = ""
     quantization: str = ""
     rewritten: tuple[str, ...] = ()
+    fired: tuple[Fired, ...] = ()
 
     def asdict(self) -> dict[str, Any]:
         """The report as plain data, ready for JSON."""
@@ -79,10 +86,19 @@ class Report:
             *((("integers", tuple(self.quantization.splitlines())),) if self.quantization else ()),
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
             *((("rewritten", tuple("".join(self.rewritten).splitlines())),) if self.rewritten else ()),
+            *((("rules", self.rules),) if self.fired else ()),
             ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),
             ("nodes", tuple(f"{n:6d} {stage}" for stage, n in self.nodes.items())),
             ("seconds", (*(f"{s:8.3f} {stage}" for stage, s in self.seconds.items()), f"{total:8.3f} in all")),
         )
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """A line for each rule of the caller's own that fired, and for those of irkit that fired most."""
+        own = sum(each.own for each in self.fired)
+        lines = tuple(str(each) for each in self.fired[: own + MOST_RULES])
+        more = self.fired[own + MOST_RULES :]
+        return lines + ((f"and {len(more)} more, {sum(each.times for each in more)} times",) if more else ())
 
     def __str__(self) -> str:
         out = StringIO()

@@ -15,59 +15,26 @@ from irkit.core.ir import Graph
 from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
-from irkit.rewriting.rules import Rule
+from irkit.rewriting.history import Tally
+from irkit.rewriting.passes import Observer, nobody
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.program.clock import Clock
 from lowering.program.finite_numbers import FINITE, free_choices, state_finiteness
 from lowering.program.functions import with_functions
+from lowering.program.goal import Goal, Making
 from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.program.ways import lower_model
 from lowering.records.options import ExportOptions, Functions
-from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import boundary_text
 from passes import optimize
 from passes.legal.runtime.limits import state_limits
 from passes.pipelines.rule_sets import text_of
-from passes.pipelines.standard import several
-from passes.precision import Precision
 from passes.preparing.finish import finish
-from passes.quantization import Quantization
-from passes.targets import Target, target_of
+from passes.targets import Target
 from passes.whole_graph.seeded import seeded
-
-
-@attrs.frozen(eq=False)
-class Goal:
-    """What an export is for, made of its options before the work begins.
-
-    `free` says that no opset was asked for, so that an older one than the target's newest may be taken.
-    """
-
-    target: Target
-    free: bool = False
-    optimize: bool = True
-    rules: tuple[Rule | str, ...] = ()
-    precision: Precision | None = None
-    quantization: Quantization | None = None
-    seed: int | None = None
-
-    @classmethod
-    def of(cls, options: ExportOptions) -> Goal:
-        """The goal that options name. Raises RewriteError for a target, rules or a precision that there are none of."""
-        wanted = options.precision
-        half = DTYPES.get(wanted, str(wanted)) if isinstance(wanted, torch.dtype) else wanted
-        return cls(
-            target_of(options.target, options.opset),
-            free=options.opset is None and isinstance(options.target, str),
-            optimize=options.optimize,
-            rules=several(options.rules),
-            precision=None if half is None else Precision.of(half),
-            quantization=None if options.quantize is None else Quantization.of(options.quantize),
-            seed=options.seed,
-        )
 
 
 def export_model(
@@ -93,24 +60,29 @@ def export_model(
     if asked is not None:
         step, notes = with_functions(low, model, asked)
         watched = watched.then(step)
-    better = optimized(watched, goal, clock)
+    tally = Tally(own=tuple(rule.name for rule in goal.own_rules))
+    better = optimized(watched, goal, clock, tally)
     if notes:
         low = attrs.evolve(low, captured=attrs.evolve(low.captured, notes=(*low.captured.notes, *notes)))
-    return finished(low, better, goal, clock, model)
+    program = finished(low, better, goal, clock, model, tally)
+    return attrs.evolve(program, making=Making(goal, watched.whole))
 
 
-def optimized(watched: Watched, goal: Goal, clock: Clock) -> Watched:
+def optimized(watched: Watched, goal: Goal, clock: Clock, observe: Observer = nobody) -> Watched:
     """The graph with seeds for its draws, and simplified, as far as the goal asks for either."""
     drawn = watched if goal.seed is None else watched.then(partial(seeded, seed=goal.seed))
     if not goal.optimize:
         return drawn
     with clock("optimize"):
-        return drawn.then(partial(optimize, rules=goal.rules))
+        return drawn.then(partial(optimize, rules=goal.rules, observe=observe))
 
 
-def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any) -> Program:
+def finished(
+    low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any, tally: Tally | None = None
+) -> Program:
     """The program of an optimized graph: brought to the precision that is asked for, legalized and materialized for its
-    target."""
+    target. `tally` counts the rules that fire, and has counted those of the optimization."""
+    tally = tally or Tally()
     better = better.then(partial(free_choices, target=goal.target, rules=goal.rules))
     done = finish(
         better.whole,
@@ -120,13 +92,14 @@ def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any
         precision=goal.precision,
         quantization=goal.quantization,
         stage=clock,
+        observe=tally,
     )
     mixed, target, written = done.mixed, done.target, better.with_whole(done.graph)
     last = mixed or done.quantized
     better = better if last is None else better.with_whole(last.graph)
     ready = written.with_facts(state_limits(state_finiteness(written.graph, target), target).signature.facts)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
-    report = report_of(low, ready.graph, target, counts, clock.seconds)
+    report = attrs.evolve(report_of(low, ready.graph, target, counts, clock.seconds), fired=tally.counts(written.whole))
     if mixed is not None:
         report = attrs.evolve(report, precision=str(mixed))
     if done.quantized is not None:

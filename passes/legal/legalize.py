@@ -37,6 +37,7 @@ from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec, split_domain
 from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
+from irkit.rewriting.firings import Told, heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
@@ -112,7 +113,9 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
     Raises RewriteError that names the operators for which nothing helps, with the opset or the kernel that is missing.
     """
-    step = Pass("legalize", (("target", str(target)),), lambda before, _observe, _depth: _legalized(before, target))
+    step = Pass(
+        "legalize", (("target", str(target)),), lambda before, seen, _depth: _legalized(before, target, heard(seen))
+    )
     return with_copies(step.run(graph, observe), target)
 
 
@@ -126,11 +129,11 @@ def with_copies(graph: Graph, target: Target) -> Graph:
     return copied
 
 
-def _legalized(graph: Graph, target: Target) -> Graph:
+def _legalized(graph: Graph, target: Target, told: Told | None) -> Graph:
     legal, quirks = _rules(target, graph.symbols)
     if not wants_more(graph, target) and not Plan(quirks).applies(graph):
         return graph
-    after = rewrite(graph, (legal, *quirks), tidy=TIDY)
+    after = rewrite(graph, (legal, *quirks), tidy=TIDY, told=told)
     missing = list(problems(after, target))
     if missing:
         raise _unrunnable(missing, target)

@@ -10,6 +10,7 @@ from irkit.checking.rules import guarded
 from irkit.core.ir import Graph, require_graph
 from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
+from irkit.rewriting.firings import heard
 from irkit.rewriting.passes import Observer, Pass, in_sequence, nobody, rules_pass, when
 from irkit.rewriting.rules import Rule, Rules
 from irkit.support.uncollected import without_collector
@@ -118,7 +119,7 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        plan, graph = Plan(rules), share_contents.run(graph, observe, depth)
+        plan, graph = Plan(rules, told=heard(observe)), share_contents.run(graph, observe, depth)
         graph = EARLY.run(graph, observe, depth)
         simplify = Pass(name, (), lambda before, _observe, _depth: plan.rewrite(before))
         for _ in range(ROUNDS):

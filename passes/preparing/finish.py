@@ -9,6 +9,7 @@ import attrs
 
 from irkit.core.ir import Graph
 from irkit.onnx.writing.materialize import materialize_dims
+from irkit.rewriting.passes import Observer, Pass, nobody
 from passes.legal.legalize import newest_for
 from passes.precision import Mixed, Precision
 from passes.preparing.prepare import fit_to_target
@@ -40,25 +41,32 @@ def finish(
     precision: Precision | None = None,
     quantization: Quantization | None = None,
     stage: Stage = nullcontext,
+    observe: Observer = nobody,
 ) -> Finished:
     """An optimized graph, finished for its target; with `free` for an older opset of it, where only that runs all.
 
     `rules` and `exact` are those of `passes.prepare`. `stage` is told of "quantize",
-    "precision", "legalize" and "materialize".
+    "precision", "legalize" and "materialize", and `observe` of each step.
     Raises RewriteError for what the target cannot run.
     """
     quantized = None
     if quantization is not None:
         with stage("quantize"):
             quantized = quantize(graph, quantization, target=target)
-        graph = quantized.graph
+        graph = told(observe, "quantize", graph, quantized.graph)
     mixed = None
     if precision is not None:
         with stage("precision"):
             mixed = precision.mixed(graph)
-        graph = mixed.graph
+        graph = told(observe, "precision", graph, mixed.graph)
     target = newest_for(graph, target) if free else target
     with stage("legalize"):
-        legal = fit_to_target(graph, target, rules, exact)
+        legal = fit_to_target(graph, target, rules, exact, observe)
+    step = Pass("materialize_dims", (), lambda before, _observe, _depth: materialize_dims(before, target.opset))
     with stage("materialize"):
-        return Finished(materialize_dims(legal, target.opset), target, mixed, quantized)
+        return Finished(step.run(legal, observe), target, mixed, quantized)
+
+
+def told(observe: Observer, name: str, before: Graph, after: Graph) -> Graph:
+    """`after`, of which the observer is told as of what a pass of that name made."""
+    return Pass(name, (), lambda _before, _observe, _depth: after).run(before, observe)

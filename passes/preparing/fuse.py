@@ -19,6 +19,7 @@ from irkit.core.ir import Graph, Value
 from irkit.ops.runtime_table import CONTRIB as DOMAIN
 from irkit.ops.runtime_table import is_contrib
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline, rewrite
+from irkit.rewriting.firings import heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.rewriting.rules import Decline
 from irkit.support.results import as_tuple
@@ -42,10 +43,12 @@ def fuse(graph: Graph, target: Target, *, rules: str = "", observe: Observer = n
     whole, parts = (fusions(target, named(rules, each)) for each in (WHOLE, PARTS))
     if not whole and not parts:
         return graph
-    step = Pass(
-        "fuse", (("target", str(target)),), lambda before, _observe, _depth: rewrite(rewrite(before, whole), parts)
-    )
-    return step.run(graph, observe)
+
+    def body(before: Graph, seen: Observer, _depth: int) -> Graph:
+        told = heard(seen)
+        return rewrite(rewrite(before, whole, told=told), parts, told=told)
+
+    return Pass("fuse", (("target", str(target)),), body).run(graph, observe)
 
 
 @without_collector
@@ -58,9 +61,10 @@ def hold(graph: Graph, target: Target, *, rules: str = "", observe: Observer = n
     held = fusions(target, named(rules, HELD))
     if not held:
         return graph
-    return Pass("hold", (("target", str(target)),), lambda before, _observe, _depth: rewrite(before, held)).run(
-        graph, observe
+    step = Pass(
+        "hold", (("target", str(target)),), lambda before, seen, _depth: rewrite(before, held, told=heard(seen))
     )
+    return step.run(graph, observe)
 
 
 @lru_cache(maxsize=64)

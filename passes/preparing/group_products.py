@@ -10,6 +10,7 @@ from __future__ import annotations
 from irkit.core.ir import Graph
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Rules
+from irkit.rewriting.firings import Told, heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import without_collector
 from passes.rules.attention.shared_heads import SHARED_HEADS
@@ -26,10 +27,12 @@ def group_products(graph: Graph, target: Target, *, observe: Observer = nobody) 
     targets, and where no matrix is copied."""
     if target.provider != "CPUExecutionProvider":
         return graph
-    step = Pass("group_products", (("target", str(target)),), lambda before, _observe, _depth: _grouped(before))
+    step = Pass(
+        "group_products", (("target", str(target)),), lambda before, seen, _depth: _grouped(before, heard(seen))
+    )
     return step.run(graph, observe)
 
 
-def _grouped(graph: Graph) -> Graph:
-    plan = Plan(GROUPING)
+def _grouped(graph: Graph, told: Told | None) -> Graph:
+    plan = Plan(GROUPING, told=told)
     return plan.rewrite(graph) if plan.applies(graph) else graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 from irkit.core.ir import Graph, require_graph
 from irkit.onnx.writing.materialize import ALLOWZERO, materialize_dims
 from irkit.rewriting.driver import Plan
+from irkit.rewriting.passes import Observer, nobody
 from passes.legal.legalize import legalize
 from passes.legal.opsets.operators import plain_reshapes
 from passes.legal.runtime.limits import state_limits
@@ -38,19 +39,24 @@ def prepare(
     return state_limits(materialize_dims(fit_to_target(graph, chosen, rules, exact), chosen.opset), chosen)
 
 
-def fit_to_target(graph: Graph, target: Target, rules: str = "", exact: bool = False) -> Graph:
+def fit_to_target(
+    graph: Graph, target: Target, rules: str = "", exact: bool = False, observe: Observer = nobody
+) -> Graph:
     """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
     pays (`passes.preparing.fuse`), legalized (`passes.legalize`), kept from being fused where it does not
     (`passes.preparing.steer`), rows that meet the same matrix put together (`passes.preparing.group_products`), its
     linear layers on rows where that pays (`passes.preparing.linear_rows`), and the weights of the others as they lie in
-    memory where the target takes them so. With `exact` it is legalized, and steered, which keep every bit.
+    memory where the target takes them so. With `exact` it is legalized, and steered, which keep every bit. `observe` is
+    told of each step.
 
     Raises RewriteError for what the target cannot run.
     """
     if exact:
-        return steer(legalize(graph, target), target)
-    legal = group_products(steer(legalize(fuse(graph, target, rules=rules), target), target), target)
-    placed = rows(legal, target)
+        return steer(legalize(graph, target, observe=observe), target, observe=observe)
+    fused = fuse(graph, target, rules=rules, observe=observe)
+    steered = steer(legalize(fused, target, observe=observe), target, observe=observe)
+    legal = group_products(steered, target, observe=observe)
+    placed = rows(legal, target, observe=observe)
     if target.opset < ALLOWZERO and Plan((plain_reshapes(placed.symbols),)).applies(placed):
         placed = legal  # from rows back to sizes that may be 0, for which the opset has no word
-    return hold(placed, target, rules=rules)
+    return hold(placed, target, rules=rules, observe=observe)

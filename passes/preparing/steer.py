@@ -15,6 +15,7 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.pattern import attr, hole, p, rest
 from irkit.rewriting.face import Made, Match, Rules, decline, rewrite, rule
+from irkit.rewriting.firings import heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import without_collector
 from passes.analysis.questions import same_shape
@@ -79,5 +80,7 @@ def steer(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph in words that ONNX Runtime on the CPU runs fastest; the very same object for other targets."""
     if target.provider != "CPUExecutionProvider":
         return graph
-    step = Pass("steer", (("target", str(target)),), lambda before, _observe, _depth: rewrite(before, STEERING))
+    step = Pass(
+        "steer", (("target", str(target)),), lambda before, seen, _depth: rewrite(before, STEERING, told=heard(seen))
+    )
     return step.run(graph, observe)

@@ -16,7 +16,7 @@ function choose(thing, quiet) {
 function partner(view, thing) { return thing && thing.id !== undefined && DATA.kind === "difference" ? view.model.nodes.get(view.partners.get(thing.id)) || null : null; }
 function details() {
   const { view, chosen } = app, host = $("details");
-  host.innerHTML = !chosen ? (DATA.kind === "difference" ? detailsOfDifference() : detailsOfGraph(view, view.graph)) : chosen.children ? detailsOfGroup(view, chosen) : detailsOfNode(view, chosen) + (DATA.kind === "history" ? storyOfNode(chosen) : "");
+  host.innerHTML = !chosen ? (DATA.kind === "difference" ? detailsOfDifference() : DATA.kind === "history" ? (now ? detailsOfMoment() : detailsOfGraph(view, view.graph) + overview()) : detailsOfGraph(view, view.graph)) : chosen.children ? detailsOfGroup(view, chosen) : detailsOfNode(view, chosen) + (DATA.kind === "history" ? storyOfNode(chosen) : "");
   host.scrollTop = 0;
 }
 function outlined() {
@@ -114,6 +114,7 @@ document.addEventListener("keydown", event => {
 document.addEventListener("click", event => {
   const to = event.target.closest("[data-go],[data-search],[data-moment]");
   if (!to) return;
+  if (to.dataset.momentOf !== undefined && now !== +to.dataset.momentOf + 1) moveTo_(+to.dataset.momentOf + 1, true);
   if (to.dataset.go !== undefined) go(+to.dataset.go);
   else if (to.dataset.moment !== undefined) moveTo_(+to.dataset.moment);
   else { $("search").value = to.dataset.search; find(to.dataset.search); }

@@ -303,7 +303,7 @@ class GraphView {
     }
   }
   drawCard(box, far) {
-    const { ctx, colors, model } = this, node = box.node, color = colorOf(node.op, this.dark), status = model.status.get(node.result ?? node.id);
+    const { ctx, colors, model } = this, node = box.node, color = colorOf(node.op, this.dark), status = node.op === "result" ? undefined : model.status.get(node.id);
     const chosen = this.selected === node, match = this.matches && this.matches.has(node.id);
     const pill = node.op === PARAM || node.op === "result", stroke = status ? colors[status] : chosen ? colors.accent : colors["card-line"];
     ctx.globalAlpha = this.matches && !match && !chosen ? .32 : 1;

@@ -134,7 +134,7 @@ def test_command_writes_a_page(tmp_path: Path) -> None:
     irkit.save(small(), tmp_path / "model.onnx")
     done = CliRunner().invoke(app, ["viz", str(tmp_path / "model.onnx"), "-o", str(tmp_path / "page.html")])
     assert done.exit_code == 0 and "wrote" in done.output
-    assert data_in((tmp_path / "page.html").read_text("utf-8"))["title"] == "model.onnx"
+    assert data_in((tmp_path / "page.html").read_text("utf-8"))["title"] == "model"
 
 
 def test_page_in_a_browser_opens_searches_and_selects(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""The history of a graph as plain data: moments that follow one another, each with what it changed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from irkit.core.ir import Graph
+from irkit.rewriting.explanations import Explanation, explained, is_about
+from irkit.rewriting.history import History, Turn
+from irkit.rewriting.rules import Rule, Rules
+from irkit.viewer.ledger import Ledger
+from irkit.viewer.tables import Tables, port_of
+
+NEAR = 0.6
+"""A match that failed is told of where this share of its pattern was there."""
+
+NEAR_MISSES, SECONDS = 2000, 2.0
+"""How many near misses are told of, and how long they are looked for."""
+
+
+def history_data(history: History, tables: Tables, own: Rules = ()) -> dict[str, Any]:
+    """The history as plain data: `graphs` has the first version, `turns` the passes, `moments` what each firing and
+    each pass changed, `rules` the rules, `misses` why rules did not fire in the graph after the last optimization."""
+    ledger = Ledger(tables)
+    first = graph_data(history.graph, ledger)
+    moments: list[dict[str, Any]] = []
+    rules: dict[str, Rule] = {each.name: each for each in own}
+    turns: list[dict[str, Any]] = []
+    misses: list[dict[str, Any]] = []
+    asked = last_optimized(history)
+    for number, turn in enumerate(history.turns):
+        for moment in moments_of(turn, ledger):
+            moments.append({"turn": number, **moment})
+        rules |= {firing.rule.name: firing.rule for firing in turn.firings}
+        turns.append(turn_data(turn))
+        if turn is asked:
+            misses = [{"moment": len(moments) - 1, **m} for m in misses_data(turn.step.after, ledger, rules, own)]
+    names = {name: {"doc": r.doc, "exact": r.exact, "own": r in own} for name, r in rules.items()}
+    return {"graphs": [first], "turns": turns, "moments": moments, "rules": names, "misses": misses}
+
+
+def graph_data(graph: Graph, ledger: Ledger) -> dict[str, Any]:
+    """The first version of a graph, as `irkit.viewer.tables.graph_table` gives one."""
+    delta, ports = ledger.sync(graph), graph.signature
+    ids = ledger.tables.ids
+    return {
+        "name": graph.name,
+        "operators": len(graph),
+        "rows": delta["add"],
+        "params": [[ids[v], *port_of(ports.params, i)] for i, v in enumerate(graph.params)],
+        "results": [[ids[v], *port_of(ports.results, i)] for i, v in enumerate(graph.results)],
+        "symbols": [[name, str(range_)] for name, range_ in graph.symbols.items()],
+        "facts": [[f.kind, f.text, f.source] for f in ports.facts],
+    }
+
+
+def turn_data(turn: Turn) -> dict[str, Any]:
+    """A pass as plain data."""
+    step = turn.step
+    return {
+        "name": step.name,
+        "title": title_of(step.name),
+        "ms": round(step.seconds * 1000, 3),
+        "before": len(step.before),
+        "after": len(step.after),
+        "firings": len(turn.firings),
+        "changed": step.changed,
+    }
+
+
+def title_of(name: str) -> str:
+    """The name of a pass without its options; of one that only runs another where it may, that of the other."""
+    inner = re.search(r"inner=(\w+)", name)
+    return (inner[1] if inner else name.partition("{")[0]).removesuffix("_here")
+
+
+def moments_of(turn: Turn, ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """What each firing of a pass changed, and what the pass did beside. Nothing for a pass that changed nothing."""
+    if not turn.step.changed:
+        return
+    before = ledger.sync(turn.step.before)
+    if any(before.values()):
+        yield {"kind": "between", **before}
+    for firing in turn.firings:
+        root = ledger.known(firing.roots[0])
+        delta = ledger.fire(firing)
+        head = {"kind": "firing", "rule": firing.rule.name, "ms": round(firing.seconds * 1000, 4), "root": root}
+        yield {**head, **(delta or {"add": [], "change": [], "remove": []}), "seen": delta is not None}
+    yield {"kind": "pass", "ms": round(turn.step.seconds * 1000, 3), **ledger.sync(turn.step.after)}
+
+
+def last_optimized(history: History) -> Turn | None:
+    """The last pass of optimization that changed something: what follows fits the graph to a target."""
+    found = [turn for turn in history.turns if turn.step.changed and turn.firings]
+    optimized = [turn for turn in found if turn.step.name.partition("{")[0] not in FITTING]
+    return (optimized or found or [None])[-1]
+
+
+FITTING = ("fuse", "legalize", "steer", "group_products", "rows", "hold", "materialize_dims", "quantize", "precision")
+"""Passes that fit a graph to a target."""
+
+
+def misses_data(graph: Graph, ledger: Ledger, rules: dict[str, Rule], own: Rules) -> list[dict[str, Any]]:
+    """Why rules that fired somewhere, and the caller's own, do not apply elsewhere: the nearest first."""
+    found: list[tuple[Explanation, bool]] = []
+    end = time.perf_counter() + SECONDS
+    for value in graph.order:
+        for rule in rules.values():
+            if is_about(rule, value) and time.perf_counter() < end:
+                each = explained(rule, value, graph)
+                if not each.applies and (each.matched or each.near >= NEAR or rule in own):
+                    found.append((each, rule in own))
+    found.sort(key=lambda pair: (not pair[1], -pair[0].matched, -pair[0].near))
+    return [data for each, _ in found[:NEAR_MISSES] for data in miss_data(each, ledger)]
+
+
+def miss_data(miss: Explanation, ledger: Ledger) -> Iterable[dict[str, Any]]:
+    """A near miss as plain data; none where its value has no row."""
+    number = ledger.known(miss.value)
+    if number is None:
+        return []
+    there = None if miss.at is None else ledger.known(miss.at)
+    path = "".join(f".inputs[{i}]" if isinstance(i, int) else f".{i[0]}[{i[1]}]" for i in miss.path)
+    matched = {"matched": miss.matched, "near": round(miss.near, 3)}
+    return [{"rule": miss.rule, "id": number, **matched, "reason": miss.reason, "path": path, "at": there}]
