@@ -98,12 +98,12 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
     what is not a rule, GraphError for what is not a value.
     """
     if isinstance(rule, Rule) and isinstance(value, Value):
-        return explained(rule, value, graph)
+        return explanation_of(rule, value, graph)
     rules = rule_set(rule)
     if not isinstance(value, Value | Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise GraphError(f"{value!r} is neither a value nor a graph", hint="ask about graph.results[0], or the graph")
     places = _places(value) if isinstance(value, Graph) else ((value, graph),)
-    found = [explained(each, v, g) for v, g in places for each in rules if is_about(each, v)]
+    found = [explanation_of(each, v, g) for v, g in places for each in rules if is_about(each, v)]
     return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))
 
 
@@ -121,7 +121,7 @@ def is_about(rule: Rule, value: Value) -> bool:
     return ops is None or value.op in ops
 
 
-def explained(rule: Rule, value: Value, graph: Graph | None) -> Explanation:
+def explanation_of(rule: Rule, value: Value, graph: Graph | None) -> Explanation:
     """Why one rule does or does not apply at one value."""
     found: list[Miss] = []
 
@@ -150,7 +150,7 @@ def misses(graph: Graph, rule: Rule) -> Iterator[Explanation]:
     """An explanation for every value of the graph whose operator the rule is about and where it does not apply."""
     for value in graph.order:
         if is_about(rule, value):
-            found = explained(rule, value, graph)
+            found = explanation_of(rule, value, graph)
             if not found.applies:
                 yield found
 

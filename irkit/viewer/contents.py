@@ -11,6 +11,9 @@ from irkit.core.blobs import Blob
 from irkit.core.literals import element_texts
 from irkit.errors import AbsentError
 
+Plain = dict[str, Any]
+"""Data that JSON can say."""
+
 BINS = 32
 """Columns of a histogram."""
 
@@ -24,12 +27,12 @@ STRETCHES, LENGTH = 64, 1024
 """A sample is so many stretches of so many elements, evenly spread: what lies in a file is read there only."""
 
 
-def content_summary(blob: Blob) -> dict[str, Any]:
+def content_summary(blob: Blob) -> Plain:
     """The summary of a constant as plain data: `name`, `dtype`, `shape`, `bytes`, `first`, its first elements as text,
     and for numbers `least`, `greatest`, `mean`, `deviation`, `zeros`, `odd` (NaN and infinities), `bins` from `low` to
     `high`, all of `looked_at` elements; `absent` says why there is no content. Raises StaleError where it has changed.
     """
-    found: dict[str, Any] = {
+    found: Plain = {
         "name": blob.name,
         "dtype": blob.dtype.short,
         "shape": list(blob.shape),
@@ -56,11 +59,11 @@ def sampled(flat: np.ndarray) -> np.ndarray:
     return np.concatenate([flat[start : start + LENGTH] for start in starts])
 
 
-def spread(elements: np.ndarray) -> dict[str, Any]:
+def spread(elements: np.ndarray) -> Plain:
     """Extremes, mean, standard deviation, zeros and histogram of numbers; {} where there are none."""
     numbers = elements.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
-    found: dict[str, Any] = {"odd": int(numbers.size - finite.size)}
+    found: Plain = {"odd": int(numbers.size - finite.size)}
     if not finite.size:
         return found if numbers.size else {}
     low, high = float(finite.min()), float(finite.max())

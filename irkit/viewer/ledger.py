@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, cast
 
 from irkit.core.ir import Graph, Value
@@ -18,10 +18,9 @@ from irkit.core.printer import describer, value_names, words_of
 from irkit.core.vocabulary import ITEM, PARAM
 from irkit.core.walk import post_order
 from irkit.rewriting.firings import Firing
-from irkit.viewer.tables import NONE, Tables, row_of
+from irkit.viewer.contents import Plain
+from irkit.viewer.tables import NONE, Row, Tables, Texts, row_of
 
-Row = list[Any]
-Delta = dict[str, Any]
 OP, NAME, INPUTS, MODULE, SOURCE, NODE, BODY = 1, 2, 4, 6, 7, 8, 10
 NUMBERED = re.compile(r"%\d+")
 
@@ -41,7 +40,7 @@ class Ledger:
         self.users: dict[int, set[int]] = defaultdict(set)
         self.by_key: dict[Hashable, int] = {}
         self.instead: dict[int, int] = {}
-        self.texts: tuple[Callable[[Any], str], Callable[[Any], str]] = (str, str)
+        self.texts: Texts = (str, str)
 
     # -- numbers
 
@@ -82,7 +81,7 @@ class Ledger:
 
     # -- whole versions
 
-    def sync(self, graph: Graph) -> Delta:
+    def sync(self, graph: Graph) -> Plain:
         """Makes the rows those of a graph, and returns the delta."""
         self.texts = describer(graph)
         ids, place = self.tables.ids, dict[Value, int]()
@@ -182,7 +181,7 @@ class Ledger:
 
     # -- one firing
 
-    def fire(self, firing: Firing) -> Delta | None:
+    def fire(self, firing: Firing) -> Plain | None:
         """Replaces what a rule replaced, and returns the delta; None where the rows are not those that it saw."""
         roots = [number for root in firing.roots if (number := self.known(root)) is not None]
         if len(roots) != len(firing.roots):
@@ -198,7 +197,7 @@ class Ledger:
                 self.redirect(old, new, added, changed)
                 gone.append(old)
         removed = self.sweep(gone)
-        delta: Delta = {
+        delta: Plain = {
             "add": [row for number, row in added.items() if number in self.rows],
             "change": [row for number, row in changed.items() if number in self.rows and number not in added],
             "remove": [number for number in removed if number not in added],

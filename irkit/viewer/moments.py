@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from irkit.core.ir import Graph
-from irkit.rewriting.explanations import Explanation, explained, is_about
+from irkit.rewriting.explanations import Explanation, explanation_of, is_about
 from irkit.rewriting.history import History, Turn
 from irkit.rewriting.rules import Rule, Rules
+from irkit.viewer.contents import Plain
 from irkit.viewer.ledger import Ledger
 from irkit.viewer.tables import Tables, port_of
 
@@ -21,15 +21,15 @@ NEAR_MISSES, SECONDS = 2000, 2.0
 """How many near misses are told of, and how long they are looked for."""
 
 
-def history_data(history: History, tables: Tables, own: Rules = ()) -> dict[str, Any]:
+def history_data(history: History, tables: Tables, own: Rules = ()) -> Plain:
     """The history as plain data: `graphs` has the first version, `turns` the passes, `moments` what each firing and
     each pass changed, `rules` the rules, `misses` why rules did not fire in the graph after the last optimization."""
     ledger = Ledger(tables)
     first = graph_data(history.graph, ledger)
-    moments: list[dict[str, Any]] = []
+    moments: list[Plain] = []
     rules: dict[str, Rule] = {each.name: each for each in own}
-    turns: list[dict[str, Any]] = []
-    misses: list[dict[str, Any]] = []
+    turns: list[Plain] = []
+    misses: list[Plain] = []
     asked = last_optimized(history)
     for number, turn in enumerate(history.turns):
         for moment in moments_of(turn, ledger):
@@ -42,7 +42,7 @@ def history_data(history: History, tables: Tables, own: Rules = ()) -> dict[str,
     return {"graphs": [first], "turns": turns, "moments": moments, "rules": names, "misses": misses}
 
 
-def graph_data(graph: Graph, ledger: Ledger) -> dict[str, Any]:
+def graph_data(graph: Graph, ledger: Ledger) -> Plain:
     """The first version of a graph, as `irkit.viewer.tables.graph_table` gives one."""
     delta, ports = ledger.sync(graph), graph.signature
     ids = ledger.tables.ids
@@ -57,7 +57,7 @@ def graph_data(graph: Graph, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def turn_data(turn: Turn) -> dict[str, Any]:
+def turn_data(turn: Turn) -> Plain:
     """A pass as plain data."""
     step = turn.step
     return {
@@ -77,7 +77,7 @@ def title_of(name: str) -> str:
     return (inner[1] if inner else name.partition("{")[0]).removesuffix("_here")
 
 
-def moments_of(turn: Turn, ledger: Ledger) -> Iterator[dict[str, Any]]:
+def moments_of(turn: Turn, ledger: Ledger) -> Iterator[Plain]:
     """What each firing of a pass changed, and what the pass did beside. Nothing for a pass that changed nothing."""
     if not turn.step.changed:
         return
@@ -103,21 +103,21 @@ FITTING = ("fuse", "legalize", "steer", "group_products", "rows", "hold", "mater
 """Passes that fit a graph to a target."""
 
 
-def misses_data(graph: Graph, ledger: Ledger, rules: dict[str, Rule], own: Rules) -> list[dict[str, Any]]:
+def misses_data(graph: Graph, ledger: Ledger, rules: dict[str, Rule], own: Rules) -> list[Plain]:
     """Why rules that fired somewhere, and the caller's own, do not apply elsewhere: the nearest first."""
     found: list[tuple[Explanation, bool]] = []
     end = time.perf_counter() + SECONDS
     for value in graph.order:
         for rule in rules.values():
             if is_about(rule, value) and time.perf_counter() < end:
-                each = explained(rule, value, graph)
+                each = explanation_of(rule, value, graph)
                 if not each.applies and (each.matched or each.near >= NEAR or rule in own):
                     found.append((each, rule in own))
     found.sort(key=lambda pair: (not pair[1], -pair[0].matched, -pair[0].near))
     return [data for each, _ in found[:NEAR_MISSES] for data in miss_data(each, ledger)]
 
 
-def miss_data(miss: Explanation, ledger: Ledger) -> Iterable[dict[str, Any]]:
+def miss_data(miss: Explanation, ledger: Ledger) -> Iterable[Plain]:
     """A near miss as plain data; none where its value has no row."""
     number = ledger.known(miss.value)
     if number is None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
 
 import attrs
 from jinja2 import Environment
 from markupsafe import Markup, escape
+
+from irkit.viewer.contents import Plain
 
 SCRIPTS = ("model", "layout", "view", "panels", "history", "main", "start")
 """The scripts of a page, in the order in which they run."""
@@ -24,7 +24,7 @@ class Page:
     """A page of HTML. `html` is its text, `data` what it shows, as plain data; notebooks show it in a frame."""
 
     title: str
-    data: Mapping[str, Any]
+    data: Plain
 
     @property
     def html(self) -> str:
@@ -50,7 +50,7 @@ def template(name: str) -> str:
     return files("irkit.viewer").joinpath("templates", name).read_text("utf-8")
 
 
-def embedded(data: Mapping[str, Any]) -> str:
+def embedded(data: Plain) -> str:
     """Data as JSON that may stand in a script element: no `<` is in it as such."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

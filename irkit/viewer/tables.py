@@ -13,7 +13,7 @@ from irkit.core.origins import NAME_NOTE, Origin
 from irkit.core.printer import blob_key, describer, value_names, words_of
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.ops.families import family_of
-from irkit.viewer.contents import content_summary
+from irkit.viewer.contents import Plain, content_summary
 
 LONGEST = 240
 """Characters of an attribute that are shown."""
@@ -24,6 +24,9 @@ COLUMNS = ("id", "op", "name", "type", "inputs", "attributes", "module", "source
 graph itself; `constant` that of its content, -1 for what is no constant."""
 
 NONE = -1
+
+Row = list[Any]
+"""A row, which has `COLUMNS`."""
 
 Texts = tuple[Callable[[Any], str], Callable[[Any], str]]
 """The text of a type, and that of an attribute."""
@@ -39,7 +42,7 @@ class Tables:
     ids: dict[Value, int] = attrs.field(factory=dict[Value, int])
     contents: dict[Hashable, int] = attrs.field(factory=dict[Hashable, int])
     blobs: list[Blob] = attrs.field(factory=list[Blob])
-    bodies: list[dict[str, Any]] = attrs.field(factory=list[dict[str, Any]])
+    bodies: list[Plain] = attrs.field(factory=list[Plain])
     count: int = 0
 
     def text(self, text: str) -> int:
@@ -69,7 +72,7 @@ class Tables:
             self.blobs.append(blob)
         return found
 
-    def finished(self) -> dict[str, Any]:
+    def finished(self) -> Plain:
         """The tables as plain data."""
         summaries = [content_summary(b) if self.histograms else outline_of(b) for b in self.blobs]
         operators = {value.op for value in self.ids}
@@ -77,12 +80,12 @@ class Tables:
         return {"texts": list(self.texts), "contents": summaries, "bodies": self.bodies, "families": families}
 
 
-def outline_of(blob: Blob) -> dict[str, Any]:
+def outline_of(blob: Blob) -> Plain:
     """What is known of a content that is not looked at."""
     return {"name": blob.name, "dtype": blob.dtype.short, "shape": list(blob.shape), "bytes": blob.nbytes}
 
 
-def graph_table(graph: Graph, tables: Tables) -> dict[str, Any]:
+def graph_table(graph: Graph, tables: Tables) -> Plain:
     """A graph as plain data: `name`, `rows` in order, bodies after their owners, `results`, `params`, `symbols` and
     `facts`."""
     texts = describer(graph)
@@ -119,7 +122,7 @@ def nest(graph: Graph, tables: Tables) -> Iterable[tuple[Graph, int]]:
     return found
 
 
-def rows_of(graph: Graph, body: int, tables: Tables, texts: Texts) -> Iterable[list[Any]]:
+def rows_of(graph: Graph, body: int, tables: Tables, texts: Texts) -> Iterable[Row]:
     """The rows of the values of one graph, without those of bodies. They have `COLUMNS`."""
     names = value_names(graph)
     for value in graph.order:
@@ -127,9 +130,7 @@ def rows_of(graph: Graph, body: int, tables: Tables, texts: Texts) -> Iterable[l
         yield row_of(value, tables.id_of(value), tables.text(names[value]), inputs, body, tables, texts)
 
 
-def row_of(
-    value: Value, number: int, name: Any, inputs: list[int], body: int, tables: Tables, texts: Texts
-) -> list[Any]:
+def row_of(value: Value, number: int, name: Any, inputs: list[int], body: int, tables: Tables, texts: Texts) -> Row:
     """The row of a value. It has `COLUMNS`."""
     type_text, attribute_text = texts
     text, origin = tables.text, value.origin

@@ -58,16 +58,9 @@ class Goal:
         )
 
 
-@attrs.frozen(eq=False)
-class Making:
-    """How a program was made: for what goal, of what graph, with the conditions on its data as further results."""
-
-    goal: Goal
-    start: Graph
-
-    def history(self) -> History:
-        """All that passes and rules do on the way, done once more."""
-        return record_history(way_to(self.goal), self.start)
+def history_to(goal: Goal, start: Graph) -> History:
+    """All that passes and rules do to a graph, conditions on its data among its results, on the way to a goal."""
+    return record_history(way_to(goal), start)
 
 
 def way_to(goal: Goal) -> Pass:

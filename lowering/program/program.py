@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ from lowering.program.bound import Bound
 from lowering.program.check import CheckReport, check_program
 from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
-from lowering.program.goal import Making
 from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
 from lowering.records.programs import callable_of
@@ -70,8 +69,9 @@ class Program:
     `graph` is the graph as lowered, `made` the same optimized, legalized and materialized for its target, together
     with the conditions that only the data decides; `lowered` the record of capture and lowering; `report` what an
     export says about itself; `precision` is float16 or bfloat16 for a program that computes in it, `quantized`
-    tells of one with weights of integers; `model` is what it was exported from; `making` how it was made of its
-    graph. A call takes and gives the element types of the torch model in any case.
+    tells of one with weights of integers; `model` is what it was exported from; `own_rules` are the caller's rules
+    that it was made with, and `again` makes its graph once more, for `history`. A call takes and gives the element
+    types of the torch model in any case.
     """
 
     graph: Graph
@@ -82,7 +82,8 @@ class Program:
     model: Any = None
     precision: DType | None = None
     quantized: Quantized | None = None
-    making: Making | None = None
+    own_rules: Rules = ()
+    again: Callable[[], History] | None = None
 
     @property
     def ready(self) -> Graph:
@@ -314,14 +315,9 @@ class Program:
     def history(self) -> History:
         """All that passes and rules did to the graph, done once more to be watched: `irkit.viz(program)` shows it.
         Raises LoweringError for a program that was read from a file."""
-        if self.making is None:
+        if self.again is None:
             raise LoweringError("the program was read from a file", hint="irkit.viz(program.ready) shows its graph")
-        return self.making.history()
-
-    @property
-    def own_rules(self) -> Rules:
-        """The rules of the caller's own with which the program was made."""
-        return () if self.making is None else self.making.goal.own_rules
+        return self.again()
 
     def frozen(self) -> Program:
         """The same program with its weights copied, which stays what it is while the model goes on training. Raises

@@ -23,7 +23,7 @@ from lowering.fold.lower import Lowered
 from lowering.program.clock import Clock
 from lowering.program.finite_numbers import FINITE, free_choices, state_finiteness
 from lowering.program.functions import with_functions
-from lowering.program.goal import Goal, Making
+from lowering.program.goal import Goal, history_to
 from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.program.ways import lower_model
@@ -65,7 +65,7 @@ def export_model(
     if notes:
         low = attrs.evolve(low, captured=attrs.evolve(low.captured, notes=(*low.captured.notes, *notes)))
     program = finished(low, better, goal, clock, model, tally)
-    return attrs.evolve(program, making=Making(goal, watched.whole))
+    return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_to, goal, watched.whole))
 
 
 def optimized(watched: Watched, goal: Goal, clock: Clock, observe: Observer = nobody) -> Watched:

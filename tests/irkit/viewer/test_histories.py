@@ -89,8 +89,8 @@ def test_moments_add_up_to_what_passes_made() -> None:
         assert set(results) <= rows.keys()
     last = record_history(optimized, history.result)  # rows of the result, made anew
     again = data_in(history_page(last).html)
-    operators = [sorted(d["texts"][row[1]] for row in rows.values()) for d, rows in (
-        (data, states[-1][0]), (again, replayed(again)[0][0]))]  # fmt: skip
+    shown = [(data, states[-1][0]), (again, replayed(again)[0][0])]
+    operators = [sorted(d["texts"][row[1]] for row in rows.values()) for d, rows in shown]
     assert operators[0] == operators[1]
     assert sum(m["kind"] == "firing" for m in data["moments"]) == sum(len(t.firings) for t in history.turns)
 
