@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from irkit import dims
 from irkit.contract.binding import Binding
@@ -79,8 +80,31 @@ def line_that_asked(graph: Graph, name: str, size: int) -> str:
     return next((fact.source for fact in guards if holds(fact.text, {name: size}) is False), "")
 
 
+def with_equal_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes, and those of symbols that the conditions say are equal to one of them: where it comes out otherwise
+    when the model runs, that condition is broken."""
+    pairs = [
+        pair for fact in graph.signature.facts if fact.kind in ENFORCED and (pair := symbols_said_equal(fact.text))
+    ]
+    found = dict(sizes)
+    for _ in pairs:
+        more = {b: found[a] for pair in pairs for a, b in (pair, pair[::-1]) if a in found and b not in found}
+        if not more:
+            break
+        found |= more
+    return found
+
+
+@lru_cache(maxsize=1024)  # a program asks the same of every call
+def symbols_said_equal(condition: str) -> tuple[str, str] | None:
+    """The two symbols of a condition such as `seq == u0`; None for any other."""
+    left, _, right = condition.partition(" == ")
+    return (left, right) if left.isidentifier() and right.isidentifier() else None
+
+
 def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
     """Raises ContractError, with the user's line where it is known, for sizes that a range or a guard excludes."""
+    sizes = with_equal_sizes(graph, sizes)
     for name, size in sizes.items():
         allowed: Range | None = graph.symbols.get(name)
         if allowed is not None and size not in allowed:

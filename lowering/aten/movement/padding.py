@@ -21,6 +21,8 @@ def padded(x: Value, pad: Sequence[Dim], mode: str, value: Number | None = None)
     the elements to mirror or to repeat were found.
     """
     around = {x.rank - 1 - i // 2: (pad[i], pad[i + 1]) for i in range(0, len(pad), 2)}
+    if mode == "constant":
+        return taken_and_grown(x, around, value)
     if mode in ("reflect", "edge"):
         return cut(grown(x, around, mode, value), around)
     return grown(cut(x, around), around, mode, value)
@@ -41,11 +43,21 @@ def cut(x: Value, around: Around) -> Value:
 
 def grown(x: Value, around: Around, mode: str, value: Number | None) -> Value:
     """x with what positive pads add."""
-    pads = {at: [0 if negative(p) else p for p in pair] for at, pair in around.items()}
-    where = sorted(at for at, pair in pads.items() if not all(type(p) is int and p == 0 for p in pair))
+    return taken_and_grown(x, {at: without_negative(pair) for at, pair in around.items()}, value, mode)
+
+
+def without_negative(pair: tuple[Dim, Dim]) -> tuple[Dim, Dim]:
+    """The pads of an axis, 0 for those that take away."""
+    before, after = (0 if negative(p) else p for p in pair)
+    return before, after
+
+
+def taken_and_grown(x: Value, around: Around, value: Number | None, mode: str = "constant") -> Value:
+    """x with what pads add, and without what they take away: one axis is as much longer as its pads say together."""
+    where = sorted(at for at, pair in around.items() if not all(type(p) is int and p == 0 for p in pair))
     if not where:
         return x
-    sizes = [pads[at][side] for side in (0, 1) for at in where]
+    sizes = [around[at][side] for side in (0, 1) for at in where]
     fill = None if value is None or (isinstance(value, int | float) and value == 0) else scalar(value, x.dtype)
     return op.Pad(x, shape_vector(sizes), fill, ints(*where), mode=mode)
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import irkit
 from irkit import dims
 from irkit.contract.as_json import contract_of, solved_symbol
+from irkit.contract.sizes import check_sizes
 from irkit.dims import notation
 from irkit.dims.algebra import line_of
 from irkit.doors.cli import app
@@ -194,3 +195,22 @@ def test_a_runtime_and_the_page_of_a_contract_solve_the_same_lines(text: str) ->
     for number in range(9) if told else ():
         size = dims.evaluate(dim, {"n": number})
         assert told is not None and (told[0], eval(told[1], {"size": size})) == dims.solve(dim, size) == ("n", number)
+
+
+def test_conditions_on_sizes_of_data_hold_of_sizes_that_they_are_said_to_equal() -> None:
+    """A size that only the data tells is refused before ONNX Runtime meets it, where another is said to be the same."""
+    graph = irkit.parse("""
+graph sizes {
+  symbol seq in [0, inf]
+  input %x: f32[seq]
+  fact guard "seq == u0" from "model.py:1"
+  fact guard "u1 == u0" from "model.py:2"
+  fact guard "u1 == 7" from "model.py:3"
+  %0: f32[seq] = Relu(%x)
+  return %0 as y
+}
+""")
+    check_sizes(graph, {"seq": 7})
+    with pytest.raises(ContractError, match=r"under the condition u1 == 7, which u1 = 5 breaks") as refused:
+        check_sizes(graph, {"seq": 5})
+    assert refused.value.source == "model.py:3"

@@ -138,3 +138,10 @@ def takes(function: Callable[..., Any], *args: Any) -> bool:
 def test_a_mean_over_a_size_above_0_is_one_operator() -> None:
     case = lowered(lambda x: torch.cat((x, x.new_zeros(1, 4))).mean(0), torch.randn(3, 4), symbolic=True)
     assert [v.op for v in case.graph.order].count("ReduceMean") == 1
+
+
+def test_what_pads_shift_keeps_its_size() -> None:
+    """ZeroPad2d((0, 0, 1, -1)), as RWKV shifts its tokens: the result has the size of the operand, by name."""
+    case = lowered(lambda x: F.pad(x, (0, 0, 1, -1)), torch.randn(2, 7, 4), symbolic=True)
+    assert [v.shape for v in case.graph.results] == [case.graph.params[0].shape]
+    assert [v.op for v in case.graph.order].count("Pad") == 1 and all(v.op != "Slice" for v in case.graph.order)
