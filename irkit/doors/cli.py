@@ -16,7 +16,7 @@ from rich.text import Text
 
 from irkit.contract.as_json import contract_of
 from irkit.core.ir import Graph
-from irkit.doors import toolbox
+from irkit.doors import measure, toolbox
 from irkit.doors.console import (
     STREAM,
     Chosen,
@@ -31,6 +31,7 @@ from irkit.doors.console import (
     Samples,
     Target,
     arrays_in,
+    chosen_rules,
     console_beside,
     node_count,
     print_report,
@@ -118,7 +119,7 @@ def export(
             progress=show,
             dynamic_shapes=named(dim or ()),
             specialization=specialization,
-            rules=rules,
+            rules=chosen_rules(rules),
             precision=half(precision, keep, keep_io, sample, quantize),
             quantize=integers(quantize, keep, sample),
         )
@@ -163,7 +164,7 @@ def optimize(
         target,
         opset,
         level,
-        rules=rules,
+        rules=chosen_rules(rules),
         fold=fold,
         share_weights=share_weights,
         precision=half(precision, keep, keep_io, sample, quantize),
@@ -312,7 +313,9 @@ def show(
 
 app.command("viz")(viz_file)
 app.command("export-hf")(export_hf)
-for command in (validate, toolbox.run, toolbox.stats, toolbox.extract):
+app.command("new-rule")(toolbox.new_rule)
+TOOLS = (toolbox.run, toolbox.stats, toolbox.extract, measure.check, measure.explain, measure.bind, measure.profile)
+for command in (validate, *TOOLS):
     app.command()(command)
 
 
@@ -322,20 +325,6 @@ def contract(
 ) -> None:
     """Print what a model relies on, as JSON: inputs, ranges, conditions, constants, state."""
     typer.echo(json.dumps(contract_of(read_graph(model)), indent=2, ensure_ascii=False))
-
-
-@app.command()
-def check(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, whoever exported it")],
-    against: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="the program that it came from, .pt2")],
-    runs: Annotated[int, typer.Option(min=0, help="how many other assignments of the dimensions to try")] = 3,
-) -> None:
-    """Compare an ONNX model with the PyTorch program it came from, by numbers, at several sizes.
-
-    The exit status is 1 where they differ.
-    """
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    print_report(console, upstairs("lowering.program.files").check_file(model, against, runs))
 
 
 def app_main() -> None:

@@ -24,6 +24,7 @@ from irkit.onnx.save import Form, write_model
 from irkit.onnx.writing.models import to_proto
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
+from irkit.toolbox.rule_files import names_file, rules_in
 
 STREAM = Path("-")
 """What stands for standard input, and for standard output."""
@@ -65,7 +66,11 @@ Drawn = Annotated[
 Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
 Chosen = Annotated[
     str,
-    typer.Option("--rules", help="rules by name, such as default-attention or norms+casts; `irkit rules` lists them"),
+    typer.Option(
+        "--rules",
+        help="rules by name, such as default-attention or norms+casts, which `irkit rules` lists; or a file of your "
+        "own, mine.py or mine.py:name",
+    ),
 ]
 Half = Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")]
 Keep = Annotated[
@@ -113,6 +118,11 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             Console(stderr=True).print("interrupted")
             raise typer.Exit(130) from error
+
+
+def chosen_rules(text: str) -> Any:
+    """What `--rules` chooses: the rules of a file, or the text itself, which names rules of irkit."""
+    return rules_in(text) if names_file(text) else text
 
 
 def arrays_in(path: Path) -> dict[str, Any]:

@@ -22,9 +22,6 @@ from irkit.onnx.evaluate import evaluate, summary
 from irkit.onnx.sessions import Session, session
 from irkit.toolbox.inputs import Arrays
 
-RUNTIMES = ("onnxruntime", "irkit")
-"""What can run a model."""
-
 
 def require_contract(graph: Graph, feeds: Mapping[str, Content]) -> None:
     """Raises ContractError where the shapes of the arrays break what the model relies on."""

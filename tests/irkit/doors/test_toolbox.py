@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import irkit
 from irkit import op
 from irkit.doors.cli import app
+from irkit.toolbox.rule_files import run_file
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,6 +25,18 @@ ROOT = Path(__file__).resolve().parents[3]
 def irkit_(*arguments: object, stdin: bytes | None = None) -> Any:
     """What `irkit` with these arguments did: its exit code and output."""
     return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
+
+
+class Two(torch.nn.Module):
+    """Two layers, each on a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        return self.second(x.relu())
 
 
 def small_model() -> irkit.Graph:
@@ -123,6 +137,143 @@ def test_commands_go_through_pipes(model: Path) -> None:
     assert irkit_("stats", "-", stdin=smaller.stdout_bytes).exit_code == 0
 
 
+# ---------------------------------------------------------------------------------------------- check, explain, bind
+
+
+def test_check_compares_two_models_at_several_sizes(model: Path, tmp_path: Path) -> None:
+    assert irkit_("optimize", model, "-o", tmp_path / "o.onnx").exit_code == 0
+    done = irkit_("check", model, "--against", tmp_path / "o.onnx", "--runs", "2")
+    assert done.exit_code == 0 and done.output.count("agrees") == 3 and done.output.startswith("n=1: agrees")
+    told = json.loads(irkit_("check", model, "n=5", "--against", tmp_path / "o.onnx", "--json").output)
+    assert told["agrees"] and [run["sizes"] for run in told["runs"]] == [{"n": 5}]
+    assert irkit_("check", model, "--against", tmp_path / "o.onnx", "--quiet", "--runtime", "irkit").output == ""
+
+
+def test_check_says_where_models_differ(model: Path, tmp_path: Path) -> None:
+    graph = small_model()
+    off = irkit.Graph(graph.params, (op.Mul(graph.results[0], np.float32(1.01)),), signature=graph.signature)
+    irkit.save(off, tmp_path / "off.onnx", target="onnxruntime-cpu")
+    done = irkit_("check", model, "--against", tmp_path / "off.onnx")
+    assert done.exit_code == 1 and "output y:" in done.output and "elements differ" in done.output
+    told = irkit_("check", model, "--against", tmp_path / "off.onnx", "--json")
+    assert told.exit_code == 1 and not json.loads(told.output)["agrees"]
+    assert irkit_("check", model, "--against", tmp_path / "off.onnx", "--rtol", "0.05").exit_code == 0
+    two = irkit.Graph(graph.params, (*graph.results, graph.results[0]))
+    irkit.save(two, tmp_path / "two.onnx", target="onnxruntime-cpu")
+    assert "has 1 outputs, y, and two.onnx 2" in irkit_("check", model, "--against", tmp_path / "two.onnx").output
+
+
+RULES = """
+import irkit
+from irkit import hole, op, p
+
+x = hole("x")
+
+
+@irkit.rule(p.Softmax(p.Relu(x)), exact=False)
+def shifted(m):
+    "Softmax(Relu(x)) -> Softmax(LeakyRelu(x))"
+    return op.Softmax(op.LeakyRelu(m.x, alpha=0.0))
+
+
+@irkit.rule(p.Softmax(p.Abs(x)))
+def never(m):
+    "Softmax(Abs(x)) -> itself"
+    return m.root
+"""
+
+
+def test_explain_asks_rules_of_a_file(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(RULES)
+    done = irkit_("explain", model, "--rules", tmp_path / "mine.py")
+    assert done.exit_code == 0 and done.output.startswith("applies at 1, declines at 0, does not match at 1")
+    assert "found Relu, expected Abs" in done.output
+    (told,) = json.loads(irkit_("explain", model, "--rules", f"{tmp_path}/mine.py:never", "--json").output)
+    assert (told["rule"], told["applies"], told["reason"]) == ("never", False, "found Relu, expected Abs")
+    assert "no value that this is about" in irkit_("explain", model, "--rules", "gelu", "--optimized").output
+    used = irkit_("optimize", model, "-o", tmp_path / "o.onnx", "--rules", tmp_path / "mine.py")
+    assert used.exit_code == 0 and "LeakyRelu" in [v.op for v in irkit.load(tmp_path / "o.onnx").order]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("x = 1", "", "holds no rule"),
+        ("1 / 0", "", "mine.py:1 1 / 0"),
+        (RULES, ":other", "its rules are: shifted, never"),
+        (None, "", "there is no file"),
+    ],
+)
+def test_a_file_without_such_rules_is_refused(
+    model: Path, tmp_path: Path, text: str | None, name: str, said: str
+) -> None:
+    if text is not None:
+        (tmp_path / "mine.py").write_text(text)
+    done = irkit_("explain", model, "--rules", f"{tmp_path}/mine.py{name}")
+    assert done.exit_code == 1 and said in done.output and "Traceback" not in done.output
+
+
+def safetensors(path: Path, **arrays: np.ndarray) -> Path:
+    """A file of safetensors with float32 arrays."""
+    header: dict[str, Any] = {}
+    end = 0
+    for name, each in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(each.shape), "data_offsets": [end, end + each.nbytes]}
+        end += each.nbytes
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(each.tobytes() for each in arrays.values()))
+    return path
+
+
+def test_bind_puts_weights_in_the_place_of_inputs_and_of_others(tmp_path: Path) -> None:
+    x, w = irkit.param(irkit.tensor("f32", "n", 4)), irkit.param(irkit.tensor("f32", 4, 4))
+    ports = irkit.Signature((irkit.Port("x"), irkit.Port("w")), (irkit.Port("y", "output"),))
+    irkit.save(irkit.Graph((x, w), (op.MatMul(x, w),), signature=ports), tmp_path / "open.onnx")
+    first = safetensors(tmp_path / "first.safetensors", w=np.eye(4, dtype=np.float32))
+    second = safetensors(tmp_path / "second.safetensors", w=2 * np.eye(4, dtype=np.float32))
+    done = irkit_("bind", tmp_path / "open.onnx", first, "-o", tmp_path / "first.onnx")
+    assert done.exit_code == 0 and "1 inputs became weights" in done.output
+    done = irkit_("bind", tmp_path / "first.onnx", second, "-o", tmp_path / "second.onnx", "--json")
+    assert done.exit_code == 0 and json.loads(done.output)["parameters_bound"] == 0
+    fed = np.ones((2, 4), np.float32)
+    assert irkit.evaluate(tmp_path / "first.onnx", [fed])[0].max() == 1
+    assert irkit.evaluate(tmp_path / "second.onnx", [fed])[0].max() == 2
+    other = safetensors(tmp_path / "other.safetensors", v=np.eye(4, dtype=np.float32))
+    refused = irkit_("bind", tmp_path / "open.onnx", other, "-o", tmp_path / "no.onnx")
+    assert refused.exit_code == 1 and "no weight called 'v'" in refused.output
+    assert irkit_("bind", tmp_path / "open.onnx", other, "-o", tmp_path / "no.onnx", "--no-strict").exit_code == 0
+
+
+# ---------------------------------------------------------------------------------------------- profile, new-rule
+
+
+def test_profile_says_where_the_time_goes_before_and_after(tmp_path: Path) -> None:
+    program = irkit.to_onnx(Two(), (torch.randn(3, 8),), dynamic_shapes=({0: "n"},), optimize=False)
+    irkit.save(program.ready, tmp_path / "m.onnx", target="onnxruntime-cpu")
+    arguments = ("profile", tmp_path / "m.onnx", "n=64", "--runs", "3", "--optimize")
+    told = json.loads(irkit_(*arguments, "--json", "--by", "module").output)
+    assert [each["model"] for each in told["profiles"]] == ["m.onnx", "optimized"] and told["sizes"] == {"n": 64}
+    for each in told["profiles"]:
+        assert each["milliseconds"] > 0 and {"first", "second"} <= {row["key"] for row in each["rows"]}
+    by_line = irkit_(*arguments, "--by", "source")
+    assert by_line.exit_code == 0 and "self.first(x)" in by_line.output.replace("\n", " ")
+    assert "ms a run at n=64" in irkit_(*arguments).output
+    assert irkit_(*arguments, "--by", "color").exit_code == 1
+
+
+def test_new_rule_writes_files_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = irkit_("new-rule", "my_swish", "--folder", tmp_path)
+    assert done.exit_code == 0 and done.output.count("wrote ") == 4
+    tests = [each for name, each in vars(run_file(tmp_path / "test_my_swish.py")).items() if name.startswith("test_")]
+    monkeypatch.delitem(sys.modules, "my_swish")
+    assert len(tests) == 3
+    for each in tests:
+        each()
+    assert irkit_("new-rule", "my_swish", "--folder", tmp_path).exit_code == 1  # nothing is written over
+    for wrong in ("my-swish", "class", "MySwish"):
+        assert "cannot be the name of a rule" in irkit_("new-rule", wrong, "--folder", tmp_path).output
+
+
 # ---------------------------------------------------------------------------------------------- without torch
 
 FRESH = """
@@ -130,16 +281,22 @@ import sys
 sys.modules["torch"] = None
 from typer.testing import CliRunner
 from irkit.doors.cli import app
+from irkit.toolbox.rule_files import run_file
 for command in sys.argv[1].split(";"):
     done = CliRunner().invoke(app, command.split())
     assert done.exit_code == 0, (command, done.output)
 loaded = {name.partition(".")[0] for name in sys.modules if sys.modules[name] is not None}
 assert not loaded & {"torch", "lowering", "transformers"}, loaded
 """
-COMMANDS = "run {m} n=3 -o {d}/y.npz;run {m} --all --json;stats {m} n=2;extract {m} -y Relu -o {d}/p.onnx"
+COMMANDS = (
+    "run {m} n=3 -o {d}/y.npz;run {m} --all --json;stats {m} n=2;extract {m} -y Relu -o {d}/p.onnx;"
+    "check {m} --against {m};explain {m} --rules default;bind {m} {d}/w.safetensors -o {d}/b.onnx --no-strict;"
+    "profile {m} --optimize --runs 2;new-rule mine --folder {d}"
+)
 
 
 def test_no_command_of_the_toolbox_needs_torch(model: Path, tmp_path: Path) -> None:
+    safetensors(tmp_path / "w.safetensors", w=np.eye(4, dtype=np.float32))
     commands = COMMANDS.format(m=model, d=tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", FRESH, commands], cwd=ROOT, capture_output=True, text=True, check=False
