@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -100,7 +100,9 @@ class Blob:
 
     @once
     def absent(self) -> bool:
-        """Whether there is no content. Loads it to see."""
+        """Whether there is no content. Loads it to see, unless it lies in a file."""
+        if self.place is not None:
+            return False
         try:
             self.array  # noqa: B018
         except AbsentError:
@@ -177,8 +179,17 @@ class Blob:
         elif self.dtype is DType.STRING:
             hasher.update(content(self.array))
         else:
-            hasher.update(np.ascontiguousarray(self.array).view(np.uint8).data if self.size else b"")
+            for chunk in self.chunks():
+                hasher.update(chunk)
         return hasher.digest()
+
+    def chunks(self) -> Iterator[memoryview]:
+        """The bytes of the elements in order, each element in whole bytes; of a content that lies in a file some at a
+        time, so that it is not taken into memory. No strings."""
+        if self.place is not None and self.dtype.bits >= 8:
+            yield from self.place.chunks(self.nbytes)
+        elif self.size:
+            yield np.ascontiguousarray(self.array).reshape(-1).view(np.uint8).data
 
     def __repr__(self) -> str:
         return f"Blob({Tensor(self.dtype, self.shape)!r}{', ' + self.name if self.name else ''})"

@@ -19,7 +19,7 @@ from irkit.core.blobs import COPIED, Blob, content, owned_blob
 from irkit.core.types import DType
 from irkit.errors import LoadError, ParseError
 from irkit.support.files import atomic_write
-from irkit.support.stored_files import StoredFile, opened_file
+from irkit.support.stored_files import Place, StoredFile, opened_file
 
 HEADER = 100_000_000
 """A longer header is refused, as the safetensors library does."""
@@ -51,7 +51,8 @@ class Stored:
             )
         if dtype is DType.STRING or self.stop - self.start <= COPIED:
             return owned_blob(self.array(dtype, shape), dtype)
-        return Blob(dtype, shape, lambda: self.array(dtype, shape), watch=self.file)
+        place = Place(self.file, self.start) if dtype.bits >= 8 else None  # others are packed in ONNX, and not here
+        return Blob(dtype, shape, lambda: self.array(dtype, shape), watch=self.file, place=place)
 
     def array(self, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
         """The content. Raises StaleError where the file was written since it was opened."""
@@ -85,7 +86,8 @@ def write_side_file(path: Path, blobs: Iterable[Blob]) -> None:
     end = 0
     for key, blob in distinct.items():
         kind = KINDS.get(blob.dtype)
-        count = len(content(blob.array)) if blob.dtype is DType.STRING else blob.array.nbytes
+        plain = blob.dtype is not DType.STRING
+        count = blob.size * blob.dtype.numpy.itemsize if plain else len(content(blob.array))
         header[key] = {
             "dtype": kind or "U8",
             "shape": list(blob.shape) if kind else [count],
@@ -100,8 +102,9 @@ def write_side_file(path: Path, blobs: Iterable[Blob]) -> None:
         for blob in distinct.values():
             if blob.dtype is DType.STRING:
                 file.write(content(blob.array))
-            elif blob.size:
-                file.write(np.ascontiguousarray(blob.array).view(np.uint8).data)
+            else:
+                for chunk in blob.chunks():
+                    file.write(chunk)
 
 
 def read_side_file(path: Path) -> dict[str, Stored]:
