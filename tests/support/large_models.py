@@ -46,8 +46,8 @@ def write_large_model(folder: Path, layers: int, width: int, different: bool) ->
         nodes.append(helper.make_node("Identity", [f"p{i}"], [f"i{i}"]))
         nodes.append(helper.make_node("Relu", [f"i{i}"], [f"r{i}"]))
         last = f"r{i}"
-    ends = [[helper.make_tensor_value_info(name, 1, ["b", width])] for name in ("x", last)]
-    graph = helper.make_graph(nodes, "large", *ends, weights)
+    x, y = (helper.make_tensor_value_info(name, 1, ["b", width]) for name in ("x", last))
+    graph = helper.make_graph(nodes, "large", [x], [y], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     onnx.save(model, str(folder / "m.onnx"))
     with (folder / "m.data").open("wb") as file:
