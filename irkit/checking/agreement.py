@@ -20,10 +20,10 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
-from irkit.doors.to_onnx import upstairs
 from irkit.errors import EvaluateError, IrkitError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate, trace
 from irkit.evaluation.kernels.common import Array, Content, is_array
+from irkit.support.upstairs import upstairs
 
 TRIES = 4
 """How many assignments of the symbols are tried until the left side has a value."""

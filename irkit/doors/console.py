@@ -17,11 +17,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from typer.core import TyperGroup
 
 from irkit.core.ir import Graph
-from irkit.doors.to_onnx import upstairs
 from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
 from irkit.onnx.writing.models import to_proto
+from irkit.support.upstairs import upstairs
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
 from irkit.toolbox.rule_files import names_file, rules_in

@@ -35,11 +35,11 @@ from irkit.doors.console import (
     write,
     wrote,
 )
-from irkit.doors.to_onnx import upstairs
 from irkit.doors.toolbox import Runtime, inputs_for, require_runtime, runnable
 from irkit.errors import IrkitError
 from irkit.rewriting.explanations import Explanation, line_of
 from irkit.rewriting.face import explain as explain_rules
+from irkit.support.upstairs import upstairs
 from irkit.toolbox import inputs as inputs_of
 from irkit.toolbox.rule_files import names_file, rules_in
 

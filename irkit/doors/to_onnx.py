@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from irkit.errors import IrkitError
 from irkit.onnx.save import Form, write_model
+from irkit.support.upstairs import upstairs
 
 if TYPE_CHECKING:
     import torch
@@ -20,18 +19,6 @@ if TYPE_CHECKING:
     from passes.precision import Precision
     from passes.quantization import Quantization
     from passes.targets import Target
-
-
-def upstairs(module: str) -> Any:
-    """The module of that name above irkit. Raises IrkitError, saying what to install, where torch is missing."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name in ("torch", "transformers"):
-            raise IrkitError(
-                f"{module} needs {error.name}, which is not installed", hint=f"pip install {error.name}"
-            ) from error
-        raise
 
 
 def save(

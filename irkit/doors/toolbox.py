@@ -34,10 +34,10 @@ from irkit.doors.console import (
     write,
     wrote,
 )
-from irkit.doors.to_onnx import upstairs
 from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.support.files import atomic_write
+from irkit.support.upstairs import upstairs
 from irkit.toolbox import inputs as inputs_of
 from irkit.toolbox.inputs import Arrays, NamedArrays
 from irkit.toolbox.new_rule import write_rule

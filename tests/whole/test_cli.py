@@ -230,7 +230,7 @@ WRONG = {
     "nothing to check against": (["check", "{model.onnx}"], 2, "--against"),
     "a negative number of runs": (["check", "{model.onnx}", "--against", "{model.pt2}", "--runs", "-1"], 2, "--runs"),
     "a text to check": (["check", "{notes.txt}", "--against", "{model.pt2}"], 1, "ONNX Runtime cannot run notes.txt"),
-    "two ONNX models": (["check", "{model.onnx}", "--against", "{model.onnx}"], 1, "torch.export.save"),
+    "a model and a text": (["check", "{model.onnx}", "--against", "{notes.txt}"], 1, "notes.txt"),
     "a command that is none": (["convert"], 2, "convert"),
 }
 

@@ -528,6 +528,7 @@ ANSWERS = {
     "the converter of `aten.softmax`": "aten_softmax", "eigenvalues computed": "eigenvalues",
     "torch patched": "^PATCHES|Patch", "it decided whether sizes 0 and 1 are right": "0 and 1|0 or 1",
     "a guard of torch read": "class .*Guard|def .*guard", "a write through a view understood": "view",
+    "the FLOPs of an operator": "^FORMULAS",
     "an equation of sizes solved": "def solve", "a symbol read off an input": "def feed|class Binding",
     "a condition of a model written as JSON": "json", "external data written": "external",
     "a protobuf message read": "def split_message", "a graph written for opset 17": "opset",
