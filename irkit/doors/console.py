@@ -21,6 +21,7 @@ from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
 from irkit.onnx.writing.models import to_proto
+from irkit.rewriting.rules import Rule
 from irkit.support.upstairs import upstairs
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
@@ -120,9 +121,10 @@ class Commands(TyperGroup):
             raise typer.Exit(130) from error
 
 
-def chosen_rules(text: str) -> Any:
-    """What `--rules` chooses: the rules of a file, or the text itself, which names rules of irkit."""
-    return rules_in(text) if names_file(text) else text
+def chosen_rules(text: str) -> tuple[Rule | str, ...]:
+    """What `--rules` chooses: the rules of a file, or the text itself, which names rules of irkit. Raises RewriteError
+    for a file that is not there, cannot be run, or has no rules."""
+    return rules_in(text) if names_file(text) else (text,) if text else ()
 
 
 def arrays_in(path: Path) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from irkit.doors.console import STREAM, Model, Target, read_graph, require_writable
-from irkit.doors.rule_files import chosen_rules
+from irkit.doors.console import STREAM, Model, Target, chosen_rules, read_graph, require_writable
 from irkit.doors.viz import viz
 
 PageFile = Annotated[

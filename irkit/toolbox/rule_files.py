@@ -33,7 +33,7 @@ def rules_in(text: str) -> Rules:
     else:
         found = [rule for each in vars(module).values() for rule in rules_of(each)]
     if not found:
-        raise RewriteError(f"{path.name} holds no rule", hint="irkit new-rule NAME writes one to begin with")
+        raise RewriteError(f"{path.name} makes no rules", hint="irkit new-rule NAME writes one to begin with")
     return tuple(dict.fromkeys(found))
 
 

@@ -198,7 +198,7 @@ def test_explain_asks_rules_of_a_file(model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
-        ("x = 1", "", "holds no rule"),
+        ("x = 1", "", "makes no rules"),
         ("1 / 0", "", "mine.py:1 1 / 0"),
         (RULES, ":other", "its rules are: shifted, never"),
         (None, "", "there is no file"),
