@@ -20,6 +20,7 @@ from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, p
 from irkit.core.origins import Origin
 from irkit.core.printer import print_graph
 from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
+from irkit.dialects import Dialect, Operator, dialect, operator, runtime_dialect
 from irkit.dims import Range, fresh, symbol
 from irkit.doors.above import ABOVE, found_above
 from irkit.equations import Equation, equation, replace_pattern
@@ -63,6 +64,7 @@ from irkit.text.parser import parse
 from irkit.verification.laws import verify
 
 if TYPE_CHECKING:
+    from irkit.dialects.checks import check_operator
     from irkit.doors.above import (
         CaptureError,
         LoweringError,
@@ -157,6 +159,13 @@ __all__ = [  # by what one wants to do
     "equation",
     "Equation",
     "replace_pattern",
+    # operators of one's own
+    "operator",
+    "Operator",
+    "dialect",
+    "Dialect",
+    "runtime_dialect",
+    "check_operator",
     # passes
     "Pass",
     "graph_pass",

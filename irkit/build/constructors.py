@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from irkit.build.runtime import RULES
+from irkit.build.runtime import RULES, defined_operator
 from irkit.core.attributes import AttributeMap, freeze
 from irkit.core.ir import Graph, Value, item, require_graph
 from irkit.core.types import Tuple, Type, require_type, same_types
@@ -55,6 +55,9 @@ def call(
     """
     if type(op) is not str or type(inputs) not in _LISTS or type(attributes) not in _TABLES:
         require_kinds(op, inputs, attributes)
+        known = defined_operator(op)
+        if known is not None:
+            return construct.call(op, inputs, attributes, outputs=outputs, row=known.row, rule=known.rule)
     return construct.call(op, inputs, attributes, outputs=outputs, row=row, rule=RULES.get(op))
 
 

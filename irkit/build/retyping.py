@@ -63,9 +63,12 @@ def inferred_type(value: Value, inputs: Operands) -> Type:
         return source.type.items[index]
     if op == CALL:
         return call_type(value.bodies[0], (v.type for v in inputs if v is not None))
-    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else type_rules.RULES.get(op) or runtime.RULES.get(op)
+    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else type_rules.RULES.get(op)
     if rule is None:
-        return value.type
+        known = runtime.defined_operator(op)
+        if known is None:
+            return value.type
+        rule = known.rule
     several = isinstance(value.type, Tuple)
     count = len(value.type.items) if isinstance(value.type, Tuple) else 1
     found = inferred_or_coarser(rule, Context(spec(op), inputs, dict(value.attributes), value.bodies, count))

@@ -396,12 +396,12 @@ def run(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     try:
         ready = upstairs("passes").prepare(graph)
         return session(ready, options=plain_options()).run(list(arrays))
-    except (IrkitError, *_refusals()) as error:
+    except (IrkitError, *refusals()) as error:
         raise Unrunnable(str(error)) from error
 
 
 @cache
-def _refusals() -> tuple[type[Exception], ...]:
+def refusals() -> tuple[type[Exception], ...]:
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Unimplemented
 

@@ -14,9 +14,11 @@ from pyrsistent import pmap
 from irkit import dims
 from irkit.checking.comparison import compare
 from irkit.checking.rules import Checked, check_rule, guarded
+from irkit.checking.samples.own import samples_with
 from irkit.checking.samples.sampler import Sampler
-from irkit.checking.samples.table import SAMPLES, WITH_BODIES
+from irkit.checking.samples.table import SAMPLES, WITH_BODIES, Sample
 from irkit.core.ir import Graph, Port, Signature
+from irkit.core.operator_names import Dialects
 from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.dims import Dim, Range
 from irkit.errors import GraphError
@@ -61,6 +63,7 @@ def typed_graphs(
     empty: bool = True,
     ops: Sequence[str] | None = None,
     wide: bool = True,
+    dialects: Dialects = None,
 ) -> SearchStrategy[Graph]:
     """The strategy of well-typed graphs, grown from their parameters by the samples of `irkit.checking.samples`.
 
@@ -72,14 +75,18 @@ def typed_graphs(
         ops: the samples to draw from, by name; all by default: every operator of ONNX but ImageDecoder, which takes
             the bytes of a picture, and irkit's own.
         wide: whether all 28 element types are drawn, where an operator takes them, or the usual ones only.
+        dialects: operators of your own, which are drawn too.
     """
     from hypothesis import strategies as st
 
-    names = tuple(n for n in (ops or SAMPLES) if bodies or n not in WITH_BODIES)
+    samples = samples_with(dialects)
+    names = tuple(n for n in (ops or samples) if bodies or n not in WITH_BODIES)
 
     @st.composite
     def graphs(draw: Callable[[Any], Any]) -> Graph:
-        return grown_graph(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty, wide)
+        return grown_graph(
+            lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty, wide, samples
+        )
 
     return graphs()
 
@@ -92,10 +99,16 @@ def random_graph(
     empty: bool = True,
     ops: Sequence[str] | None = None,
     wide: bool = True,
+    dialects: Dialects = None,
 ) -> Graph:
     """One well-typed graph, drawn by a generator instead of by Hypothesis."""
-    names = tuple(ops or SAMPLES)
-    return grown_graph(lambda low, high: int(rng.integers(low, high + 1)), names, max_ops, symbolic, empty, wide)
+    samples = samples_with(dialects)
+    names = tuple(ops or samples)
+
+    def integer(low: int, high: int) -> int:
+        return int(rng.integers(low, high + 1))
+
+    return grown_graph(integer, names, max_ops, symbolic, empty, wide, samples)
 
 
 def grown_graph(
@@ -105,6 +118,7 @@ def grown_graph(
     symbolic: bool,
     empty: bool,
     wide: bool = True,
+    samples: Mapping[str, Sample] = SAMPLES,
 ) -> Graph:
     """A graph that `integer(low, high)` decides on.
 
@@ -116,7 +130,7 @@ def grown_graph(
     s.parameter(DType.FLOAT, s.shape(0, 2))
     for _ in range(integer(1, max_ops)):
         s.sample = s.choose(names)
-        s.add(*as_tuple(SAMPLES[s.sample](s)))
+        s.add(*as_tuple(samples[s.sample](s)))
     results = [s.values[-1]]
     for _ in range(integer(0, 3)):
         results.append(s.choose(list(reversed(s.values))))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import sympy
 
 from irkit.core.blobs import Blob
+from irkit.core.operator_names import name_key
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.dims import Dim, is_fresh, notation, symbols_of
 from irkit.support.results import as_tuple
@@ -47,7 +48,8 @@ def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[sympy.
         bodies = tuple(
             (d.hex(), *(dim_key(s, names) for s in b.symbols_used)) for b, d in zip(value.bodies, inner, strict=True)
         )
-        hasher.update(repr((value.op, operands, attributes, bodies, known)).encode())
+        op = value.op if type(value.op) is str else name_key(value.op)
+        hasher.update(repr((op, operands, attributes, bodies, known)).encode())
     hasher.update(repr((len(graph.params), tuple(number[r] for r in graph.results))).encode())
     hasher.update(repr(ranges(graph, names)).encode())
     return hasher.digest(), tuple(names)

@@ -25,6 +25,7 @@ __all__ += ["compile", "found_above", "grad", "save", "stats", "to_onnx", "viz"]
 ABOVE: Mapping[str, str] = MappingProxyType(
     {
         "to_onnx": "irkit.doors.to_onnx",
+        "check_operator": "irkit.dialects.checks",
         "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
         "viz": "irkit.doors.viz",

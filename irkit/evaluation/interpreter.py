@@ -22,6 +22,8 @@ from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import DimensionError, EvaluateError
 from irkit.evaluation.kernels.common import Array, Content, Kernel, attr
 from irkit.evaluation.kernels.table import DRAWS, KERNELS
+from irkit.nodes.operators import MOST, Operator, StandIn
+from irkit.nodes.operators import body as body_of
 from irkit.support.arguments import brief
 from irkit.support.results import as_tuple
 
@@ -222,17 +224,23 @@ class Run:
         if value.op in CONTROL:
             return CONTROL[value.op](self, value, operands, binding)
         kernel = self.kernels.get(value.op)
-        if kernel is None and value.op in runtime.DEFINITIONS:
-            return self.defined(value, operands)
         if kernel is None:
-            raise EvaluateError(f"irkit has no kernel for {value.op}", hint="give one: evaluate(..., kernels={...})")
+            known = runtime.defined_operator(value.op)
+            kernel = None if known is None else known.kernel
+            if known is not None and kernel is None and known.definition is not None:
+                return self.defined(known, value, operands)
+        if kernel is None:
+            raise EvaluateError(
+                f"irkit has no kernel for {value.op}",
+                hint=f"give one: irkit.operator(..., kernel=), or evaluate(..., kernels={{{str(value.op)!r}: ...}})",
+            )
         return kernel(value, *operands, rng=self.rng) if value.op in DRAWS else kernel(value, *operands)
 
-    def defined(self, value: Value, operands: tuple[Content, ...]) -> tuple[Content, ...]:
-        """The results of an operator of ONNX Runtime's own, by its definition for operands of just these sizes."""
+    def defined(self, known: Operator, value: Value, operands: tuple[Content, ...]) -> tuple[Content, ...]:
+        """The results of an operator by its definition for operands of just these sizes."""
         stands = tuple(None if v is None else stand(v) for v in operands)
         count = len(value.type.items) if isinstance(value.type, Tuple) else 1
-        body = runtime.body(value.op, value.attributes, stands, count)
+        body = body_of(known, value.attributes, stands, count)
         inner = Run(self.kernels, self.rng, None)  # plans are by identity, and this body may not outlive the call
         return inner.graph(body, [v for v in operands if v is not None], Binding())
 
@@ -256,10 +264,10 @@ class Run:
         return self.graph(body, given, binding)
 
 
-def stand(array: Array) -> runtime.StandIn:
+def stand(array: Array) -> StandIn:
     """What a definition may know of an operand: its type, and its elements where it holds a few integers."""
     type_ = Tensor(DType.of(array.dtype), array.shape)
-    few = array.ndim <= 1 and array.size <= runtime.MOST and array.dtype.kind == "i"
+    few = array.ndim <= 1 and array.size <= MOST and array.dtype.kind == "i"
     return type_, tuple(map(int, array.ravel())) if few else None
 
 

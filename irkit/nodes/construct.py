@@ -16,6 +16,7 @@ from irkit import dims
 from irkit.core.attributes import ELEMENT_TYPES, AttributeMap, Attributes, kind_held, single
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, item, vertex
+from irkit.core.operator_names import OperatorName
 from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim
@@ -24,7 +25,7 @@ from irkit.errors import TypeRuleError
 from irkit.nodes import type_rules
 from irkit.nodes.bodies import Operand, with_bodies
 from irkit.nodes.coarse_types import inferred_or_coarser
-from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
+from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, known_row
 from irkit.ops.types.context import Context
 
 
@@ -40,7 +41,7 @@ def call(
     """As `irkit.build.call`, which is what others call, with the operator's type rule. Definitions of operators, on
     which type rules rest, are built with this. Raises TypeRuleError where schema or type rule refuses the operands.
     """
-    known = row or spec(op)
+    known = row or known_row(op)
     given: AttributeMap = attributes or {}
     if outputs is not None:
         check_outputs(op, known, outputs)
@@ -56,7 +57,7 @@ def call(
     if count > known.max_outputs:
         raise TypeRuleError(
             f"{op} has {known.max_outputs} results at most, and {count} are asked for",
-            hint=f"help(irkit.op.{op}) says what it gives",
+            hint=told_of(op, "gives"),
         )
     context = Context(known, operands, dict(frozen), bodies, count)
     found = inferred_or_coarser(rule or type_rules.infer(op), context)
@@ -74,9 +75,12 @@ def check_outputs(op: str, known: OpSpec, outputs: object) -> None:
     if type(outputs) is not int or not 1 <= outputs <= max(1, known.max_outputs):
         most = known.max_outputs
         many = "any number of results" if is_variadic(known) else f"1 result{f' to {most}' * (most > 1)}"
-        raise TypeRuleError(
-            f"{op} has {many}, and {outputs!r} are asked for", hint=f"help(irkit.op.{op}) says what it gives"
-        )
+        raise TypeRuleError(f"{op} has {many}, and {outputs!r} are asked for", hint=told_of(op, "gives"))
+
+
+def told_of(op: str, does: str = "takes") -> str:
+    """Where it is said what an operator takes, or gives: of one of your own its parameters themselves."""
+    return f"help(irkit.op.{op}) says what it {does}" if type(op) is not OperatorName else f"it is {op.operator!r}"
 
 
 def is_variadic(known: OpSpec) -> bool:
@@ -206,7 +210,7 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise TypeRuleError(
             f"{op}: operand {index} is {data!r}, which cannot be {dtype.short}",
-            hint=f"help(irkit.op.{op}) says what it takes",
+            hint=told_of(op),
         ) from error
     rounds = (dtype.is_float or dtype.is_complex) and not narrow
     if not rounds and not bool(np.all(found.astype(given.dtype) == given)):
@@ -230,7 +234,7 @@ def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
             found.append((name, value))
     for name in required_attributes(known):
         if given.get(name) is None:
-            raise TypeRuleError(f"{op}: attribute {name} must be given", hint=f"help(irkit.op.{op}) says what it takes")
+            raise TypeRuleError(f"{op}: attribute {name} must be given", hint=told_of(op))
     return tuple(found)
 
 
@@ -283,13 +287,13 @@ def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodi
         many = f"{least}" if least == most else f"{least} to {most}"
         raise TypeRuleError(
             f"{op} takes {many} operand{'s' * (most != 1)}, and was given {count}",
-            hint=f"help(irkit.op.{op}) says what it takes",
+            hint=told_of(op),
         )
     for index, value in enumerate(operands):
         if value is None and known.formal(index).option == "single":
             raise TypeRuleError(
                 f"{op}: operand {index} ({known.formal(index).name}) must be given",
-                hint=f"help(irkit.op.{op}) says what it takes",
+                hint=told_of(op),
             )
 
 

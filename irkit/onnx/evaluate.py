@@ -12,6 +12,7 @@ import numpy as np
 from onnx import ModelProto
 
 from irkit.core.ir import Graph, Signature, Value
+from irkit.core.operator_names import Dialects
 from irkit.core.printer import nested_graphs, value_names
 from irkit.core.types import DType, Tuple
 from irkit.core.vocabulary import CONSTANT, PARAM
@@ -35,6 +36,7 @@ def evaluate(
     verbose: int = 0,
     runtime: Literal["irkit", "onnxruntime"] = "irkit",
     kernels: Mapping[str, Kernel] | None = None,
+    dialects: Dialects = None,
     seed: int = 0,
 ) -> tuple[Any, ...]:
     """The results of a model: numpy arrays, lists for sequences, None for an empty optional.
@@ -48,9 +50,11 @@ def evaluate(
         verbose: 1 prints each operator with the type and the range of what it gave, 2 its first elements and those of
             parameters and constants too.
         runtime: what computes the operators: irkit's own kernels, or ONNX Runtime, one node at a time.
-        kernels: what computes an operator instead, by its name (`"mylib::Silu"`): a function of the node and of its
-            operands (see `irkit.evaluation.kernels.common`). Given with the name of an operator that has a kernel, it
-            takes the place of that.
+        kernels: what computes operators, by name, beside irkit's own kernels and before them: `{"mylib::Silu": silu}`,
+            where `silu(node, *operands)` takes the Value (`node.attribute("alpha")`, `node.type`) and an array for each
+            operand, a list for a sequence and None for one that is left out, writes into none of them, and gives an
+            array of the element type and shape that `node.type` says, or a tuple of them for several results.
+        dialects: operators of your own, which the nodes of a model in a file mean (see `irkit.load`).
         seed: of the generator that random operators draw from. They need not agree with any runtime.
 
     Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, for an
@@ -59,7 +63,9 @@ def evaluate(
     """
     if runtime not in ("irkit", "onnxruntime"):
         raise EvaluateError(f"there is no runtime {runtime!r}", hint="take 'irkit' or 'onnxruntime'")
-    graph = model if isinstance(model, Graph) else load(model, inline=False)  # results of functions keep their names
+    graph = (
+        model if isinstance(model, Graph) else load(model, inline=False, dialects=dialects)
+    )  # results of functions keep their names
     if outputs is not None:
         graph = ending_in(graph, outputs)
     table: Mapping[str, Kernel] = KERNELS if not kernels else {**KERNELS, **kernels}

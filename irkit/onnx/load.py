@@ -10,7 +10,9 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from irkit.core.ir import Graph
+from irkit.core.operator_names import Dialects
 from irkit.errors import LoadError
+from irkit.nodes.operators import operators_in
 from irkit.onnx.onnx_ir import from_onnx_ir
 from irkit.onnx.reading.models import no_model, parsed_model, read_model
 from irkit.onnx.reading.nodes import PLAIN, LoadForm
@@ -29,7 +31,7 @@ LARGE = 1 << 20
 
 
 @without_collector
-def load(source: object, *, inline: bool = True, notes: bool = False) -> Graph:
+def load(source: object, *, inline: bool = True, notes: bool = False, dialects: Dialects = None) -> Graph:
     """The graph of an ONNX model.
 
     Args:
@@ -40,13 +42,15 @@ def load(source: object, *, inline: bool = True, notes: bool = False) -> Graph:
         inline: False keeps each call of a local function as a Call, whose body is the function for operands of those
             types, with the attributes of the call; `irkit.save(functions=True)` writes them as functions again. A
             function is written out all the same where types of its results hang on more than those of its operands.
+        dialects: operators of your own (`irkit.dialect`), one dialect or several, which nodes of their names become.
+            A local function that has the name of one is left aside.
         notes: True keeps the names, texts and metadata of nodes, which are written again by `irkit.save`.
 
     Operators of older opsets are upgraded, local functions written out, bodies closed, and sizes that the model
     computes folded into dimensions. An initializer that is also an input is a weight. Dimensions keep their names; one
     without a name gets `<input>_dim<axis>`. Raises LoadError for what is no such model, or cannot be held by a Graph.
     """
-    form = LoadForm(inline, notes)
+    form = LoadForm(inline, notes, operators_in(dialects)) if dialects is not None else LoadForm(inline, notes)
     if isinstance(source, ModelProto):
         return read_model(source, None, noted=source.producer_name != TORCH, form=form)
     if isinstance(source, (bytes, bytearray, memoryview)):

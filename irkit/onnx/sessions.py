@@ -18,8 +18,10 @@ from onnx import ModelProto, TensorProto
 
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph
+from irkit.core.printer import nested_graphs
 from irkit.core.types import DType
 from irkit.errors import ContractError, SerializeError
+from irkit.nodes.operators import operator_of
 from irkit.onnx.reading.tensors import from_bytes
 from irkit.onnx.writing.models import skeleton, to_proto, weights_of
 from irkit.onnx.writing.tensors import chunks, header, tensor_proto
@@ -166,11 +168,24 @@ def graph_session(
         return made
 
     model = skeleton(graph, opset=opset, ir_version=None, sink=sink, functions=functions)
+    for library in libraries_of(graph):
+        options.register_custom_ops_library(library)
     if names:
         options.add_external_initializers(names, values)
     inner = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=list(providers))
     graph.check_contents()  # while it was read, too
     return Session(inner, (*kept, *values), distinct(watches))
+
+
+def libraries_of(graph: Graph) -> tuple[str, ...]:
+    """The libraries of custom operators that the operators of a graph and of its bodies say they are in."""
+    found: dict[str, None] = {}
+    for nested, first in nested_graphs(graph):
+        for value in nested.order if first else ():
+            known = operator_of(value.op)
+            if known is not None and known.library:
+                found.setdefault(known.library)
+    return tuple(found)
 
 
 def run(model: Any, feeds: Mapping[str, Any] | Sequence[Any], providers: Sequence[str] = CPU) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import attrs
 import onnx
@@ -14,6 +14,7 @@ import onnx.defs
 
 from irkit.core.attributes import freeze_attribute
 from irkit.core.blobs import blob
+from irkit.core.operator_names import OperatorName
 from irkit.core.types import DType
 from irkit.errors import TypeRuleError
 from irkit.ops.runtime_table import is_contrib, runtime_schema
@@ -91,12 +92,32 @@ def split_domain(op: str) -> tuple[str, str]:
     return domain, name
 
 
-@lru_cache(maxsize=1 << 12)
-def spec(op: str) -> OpSpec:
-    """The row of an operator: of ONNX's own at opset `OPSET`, of another domain as ONNX has it, or ONNX Runtime.
+class Rowed(Protocol):
+    """What names of operators of one's own know: something with a row."""
 
-    Raises TypeRuleError for a name that neither has.
+    @property
+    def row(self) -> OpSpec:
+        """The row of the operator."""
+        ...
+
+
+def own_row(op: str) -> OpSpec | None:
+    """The row of an operator that somebody defined, which its name knows; None for all other names."""
+    return cast("Rowed", op.operator).row if type(op) is OperatorName else None
+
+
+def spec(op: str) -> OpSpec:
+    """The row of an operator: of ONNX's own at opset `OPSET`, of another domain as ONNX has it, or ONNX Runtime, or
+    that of an operator of one's own, which its name knows.
+
+    Raises TypeRuleError for a name that nobody has.
     """
+    return known_row(op) if type(op) is not OperatorName else cast("Rowed", op.operator).row
+
+
+@lru_cache(maxsize=1 << 12)
+def known_row(op: str) -> OpSpec:
+    """`spec` of a plain name, of which nobody defined the operator."""
     if not isinstance(op, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise TypeRuleError(f"{op!r} is not an operator's name", hint='write it as text: "Relu"')
     domain, name = split_domain(op)
@@ -111,7 +132,7 @@ def spec(op: str) -> OpSpec:
         raise TypeRuleError(
             f"{who} has no operator {op!r}{when}",
             hint=(f"did you mean {near[0]}? " if near else "check the spelling; ")
-            + "for an operator of your own, irkit.custom(op, ..., type=...)",
+            + "for an operator of your own, @irkit.operator(name), or irkit.custom(op, ..., type=...)",
         ) from error
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 import attrs
 
 from irkit.core.ir import Value
+from irkit.core.operator_names import plain_name
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.ops.schemas import COMMUTATIVE
 from irkit.pattern.language import LEAF_LIKE, Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through
@@ -25,13 +26,15 @@ def fits(pattern: Pattern, value: Value | None) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def heads(pattern: Pattern) -> frozenset[str | None] | None:
-    """The operators that a value must have to match; None for any. The set holds None where it may be absent."""
+    """The names of operators that a value must have to match; None for any. The set holds None where it may be absent.
+    The names are plain text: which of several operators of one name is meant, the match itself tells."""
     if isinstance(pattern, Op):
-        return frozenset(pattern.ops if pattern.item is None else (ITEM,))
+        return frozenset(map(plain_name, pattern.ops)) if pattern.item is None else frozenset((ITEM,))
     if isinstance(pattern, Constant):
         return frozenset((CONSTANT, None) if pattern.optional else (CONSTANT,))
     if isinstance(pattern, Hole) and pattern.ops:
-        return frozenset((*pattern.ops, None) if pattern.optional else pattern.ops)
+        ops = map(plain_name, pattern.ops)
+        return frozenset((*ops, None) if pattern.optional else ops)
     if isinstance(pattern, Either):
         sets = [heads(choice) for choice in pattern.choices]
         return None if any(s is None for s in sets) else frozenset[str]().union(*(s for s in sets if s is not None))

@@ -10,10 +10,11 @@ from typing import Any, cast
 import attrs
 
 from irkit.core.attributes import ELEMENT_TYPES, Attribute, Given, freeze_attribute, kind_held
+from irkit.core.operator_names import plain_name
 from irkit.core.types import ElementType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
-from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split_domain
+from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, known_row, names, own_row, split_domain
 from irkit.pattern.predicates import Predicate, Typed, equals, near, typed_predicate
 
 
@@ -377,11 +378,15 @@ def _expected(op: str, given: Given, required: bool = True) -> tuple[tuple[str, 
     return tuple((n, v if isinstance(v, Attr) else _of_schema(op, n, table.get(n), v)) for n, v in given.items())
 
 
-@lru_cache(maxsize=1 << 12)
 def row_of(op: str) -> OpSpec | None:
     """The row of an operator's schema; None for an operator that nobody has a schema of (see `irkit.custom`)."""
+    return own_row(op) or _row_of(plain_name(op))
+
+
+@lru_cache(maxsize=1 << 12)
+def _row_of(op: str) -> OpSpec | None:
     try:
-        return spec(op)
+        return known_row(op)
     except TypeRuleError:
         return None
 

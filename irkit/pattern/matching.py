@@ -316,9 +316,16 @@ def _attributes(pattern: Op, value: Value, bound: Bound) -> Why:
     return None
 
 
-@lru_cache(maxsize=1 << 12)
 def schema_default(op: str, name: str) -> Any:
     """The default of an attribute of an operator; None where it has none."""
+    if type(op) is str:
+        return _known_default(op, name)
+    row = row_of(op)
+    return None if row is None else row.attributes[name].default
+
+
+@lru_cache(maxsize=1 << 12)
+def _known_default(op: str, name: str) -> Any:
     row = row_of(op)
     return None if row is None else row.attributes[name].default
 

@@ -14,6 +14,7 @@ import sympy
 from irkit import dims
 from irkit.build import retyping
 from irkit.core.ir import Graph, Value
+from irkit.core.operator_names import plain_name
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import dims_of, types_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
@@ -84,12 +85,14 @@ class Index:
             key = (op, *[None if v is None else v.op for v in inputs])
         found = self._candidates.get(key)
         if found is None:
-            found = self._possible(op, key[1:] if inputs else ())
+            operands = tuple([None if o is None else plain_name(o) for o in key[1:]]) if inputs else ()
+            found = self._possible(op, operands)
             if len(inputs) <= WIDE and len(self._candidates) < REMEMBERED:
-                self._candidates[key] = found
+                self._candidates[(plain_name(op), *operands) if inputs else plain_name(op)] = found
         return found
 
     def _possible(self, op: str, operands: tuple[str | None, ...]) -> Attempts:
+        op = plain_name(op)
         rules = self._by_op.get(op)
         if rules is None:
             rules = tuple(each for each, ops in self._roots if ops is None or op in ops)

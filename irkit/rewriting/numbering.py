@@ -38,14 +38,15 @@ class Numbering:
             return value
         found = self._first.setdefault(key, value)
         if found is value or found.type is value.type or found.type == value.type:
-            return found
+            return found if type(found.op) is type(op) else value  # a plain name says nothing of an operator
         return value
 
     def find(self, value: Value) -> Value | None:
         """The first value this was asked for that equals `value`; None where there is none."""
         key = key_of(value)
         found = None if key is None else self._first.get(key)
-        return found if found is not None and found.type == value.type else None
+        fits = found is not None and found.type == value.type and type(found.op) is type(value.op)
+        return found if fits else None
 
 
 def key_of(value: Value) -> Hashable:

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from irkit.core.ir import Graph, require_graph
+from irkit.core.operator_names import Dialects
 from irkit.core.printer import large_blobs, print_graph
 from irkit.errors import ParseError, SerializeError
 from irkit.support.arguments import path_of
@@ -70,10 +71,11 @@ def sides_of(path: Path) -> tuple[Path, Path]:
     return path.with_name(path.name + SUFFIX), path.with_name(path.name + ".new" + SUFFIX)
 
 
-def load_text(path: str | PathLike[str]) -> Graph:
+def load_text(path: str | PathLike[str], *, dialects: Dialects = None) -> Graph:
     """The graph that `save_text` wrote; its large constants are read from the side file when they are asked for.
 
-    Raises ParseError where a file is missing or malformed.
+    `dialects` are operators of your own, as `irkit.parse` takes them. Raises ParseError where a file is missing or
+    malformed.
     """
     source = path_of(path, ParseError)
     try:
@@ -85,4 +87,5 @@ def load_text(path: str | PathLike[str]) -> Graph:
             hint="give a file that irkit.save_text wrote; irkit.load reads ONNX models",
         ) from error
     found = [read_side_file(side) for side in sides_of(source) if side.exists()]  # by hash: none is taken for another
-    return parse(text, {key: each for contents in reversed(found) for key, each in contents.items()} or None)
+    blobs = {key: each for contents in reversed(found) for key, each in contents.items()}
+    return parse(text, blobs or None, dialects=dialects)

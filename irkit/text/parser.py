@@ -7,6 +7,7 @@ bounded in size, in depth and in numbers, and whatever is wrong with it is a Par
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 
 import attrs
 from pyrsistent import pmap
@@ -15,6 +16,7 @@ from irkit import dims
 from irkit.core import ir
 from irkit.core.attributes import Attributes
 from irkit.core.ir import Fact, Graph, Port, Signature, Value
+from irkit.core.operator_names import Dialects, Named, named_in
 from irkit.core.printer import BODY_WORDS, UNNAMED
 from irkit.core.types import Type
 from irkit.core.vocabulary import CONSTANT, PARAM
@@ -32,13 +34,14 @@ CHARACTERS = 1 << 29
 ROLES = ("input", "state", "param")
 
 
-def parse(text: str, blobs: object = None) -> Graph:
+def parse(text: str, blobs: object = None, *, dialects: Dialects = None) -> Graph:
     """The graph that a text stands for.
 
     Args:
         text: what `str(graph)` returns, or by hand; `graph name {` and `}` around it may be left out.
         blobs: the contents that the text only names: a graph that holds them, a mapping from name, number or hash to
             arrays or blobs, or the path of the file that `irkit.save_text` wrote beside.
+        dialects: operators of your own (`irkit.dialect`), which the names in the text mean: one of them, or several.
 
     Raises ParseError, with the line underlined, for anything else.
     """
@@ -50,7 +53,7 @@ def parse(text: str, blobs: object = None) -> Graph:
     if len(text) > CHARACTERS:
         raise ParseError(f"a text of more than {CHARACTERS} characters is refused")
     lines = text.split("\n")
-    reader = _Reader(lines, Atoms(contents_of(blobs)))
+    reader = _Reader(lines, Atoms(contents_of(blobs)), named_in(dialects))
     try:
         for number in range(len(lines)):
             cursor = Cursor(lines, number)
@@ -107,6 +110,7 @@ class _Reader:
 
     lines: list[str]
     atoms: Atoms
+    operators: Mapping[str, Named]
     frames: list[_Frame] = attrs.field(factory=list[_Frame])
     done: Graph | None = None
     braces: bool = True
@@ -277,6 +281,8 @@ class _Reader:
         type_ = self.atoms.type(c)
         c.expect("=")
         op = c.name("an operator")
+        if op in self.operators:
+            op = self.operators[op].name
         if op == CONSTANT and c.peek().kind != "(":
             value = Value(CONSTANT, (), (("value", self.atoms.blob(c, type_)),), (), type_)
             self.define(c, frame, name, value)

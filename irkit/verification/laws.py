@@ -21,7 +21,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -41,7 +40,8 @@ from irkit.dims import notation
 from irkit.dims.ranges import LEAST
 from irkit.errors import TypeRuleError, VerifyError
 from irkit.nodes.calls import call_type
-from irkit.ops.schemas import BODIES, OpSpec, spec, split_domain
+from irkit.ops.schemas import BODIES, OpSpec, split_domain
+from irkit.pattern.language import row_of
 from irkit.support.arguments import require_texts
 
 
@@ -405,13 +405,9 @@ def unbound(scope: Scope, value: Value, inner: Iterable[frozenset[sympy.Symbol]]
     return frozenset(wanted - scalars - scope.by_params - bound_by(value))
 
 
-@lru_cache(maxsize=1 << 12)
 def known_spec(op: str) -> OpSpec | None:
     """The schema of an operator; None where irkit has none."""
-    try:
-        return spec(op)
-    except TypeRuleError:
-        return None
+    return row_of(op)
 
 
 GRAPH_LAWS: tuple[tuple[int, str, Callable[[Graph, bool], str]], ...] = (

@@ -1,4 +1,4 @@
-"""Converters that are no Python functions: functions of ONNX, of onnxscript, and graphs."""
+"""Converters that are no Python functions: functions of ONNX, of onnxscript, operators of one's own, and graphs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from irkit.build import call_graph, const
 from irkit.core.ir import Graph, Value
 from irkit.errors import IrkitError
 from irkit.nodes.calls import applied_body
+from irkit.nodes.operators import Operator
 from irkit.onnx.functions import call_function
 from lowering.errors import LoweringError
 from lowering.records.torch_internals import OpOverload
@@ -23,19 +24,29 @@ MEANINGLESS = frozenset(
 
 
 def function_converter(operator: Any, given: Any) -> Callable[..., Any] | None:
-    """The converter that applies a function of ONNX (alone, or first among those that it calls), one of onnxscript, or
-    a graph; None for anything else.
+    """The converter that applies a function of ONNX (alone, or first among those that it calls), one of onnxscript, an
+    operator of one's own, or a graph; None for anything else.
 
-    Arguments that are called as an attribute of the function are that attribute; the others are its operands, in order:
-    numbers as constants, and what changes nothing in ONNX (`device` and the like) left out.
+    Arguments that are called as an attribute of the function or the operator are that attribute; the others are its
+    operands, in order: numbers as constants, and what changes nothing in ONNX (`device` and the like) left out.
     """
     if isinstance(given, Graph):
         return graph_converter(operator, given)
+    if isinstance(given, Operator):
+        own = given
+        return converter_by(operator, set(own.row.attributes), lambda operands, named: own(*operands, **named))
     functions = functions_of(given)
     if functions is None:
         return None
     first = functions[0]
     attributes = {*first.attribute, *(a.name for a in first.attribute_proto)}
+    return converter_by(operator, attributes, lambda operands, named: call_function(functions, operands, named))
+
+
+def converter_by(
+    operator: Any, attributes: set[str], apply: Callable[[list[Any], dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """The converter that hands those of these names on as attributes, and the others as operands."""
 
     def convert(*args: Any, **kwargs: Any) -> Any:
         named, operands = dict[str, Any](), list[Any]()
@@ -44,7 +55,7 @@ def function_converter(operator: Any, given: Any) -> Callable[..., Any] | None:
                 named |= {} if value is None else {name: value}
             else:
                 operands.append(value)
-        return applied(operator, lambda: call_function(functions, operands, named))
+        return applied(operator, lambda: apply(operands, named))
 
     return convert
 

@@ -31,7 +31,7 @@ from lowering.torch_modules.common import vector
 from lowering.torch_modules.kernel_calls import by_kernel, text_of
 from lowering.torch_modules.sizes import sizes, sources_of, term_of
 from lowering.torch_modules.table import FUNCTIONS, SEVERAL, SIZES, function_of
-from passes.legal.definitions import by_definition
+from passes.legal.definitions import by_definition, own_written_out
 from passes.legal.opsets.onnx_functions import by_function, operators_with_body
 
 
@@ -72,7 +72,7 @@ EXPANSION = Rule("written_out", Hole("value", (), WRITTEN_OUT), by_others, False
 def simple_graph(graph: Graph) -> Graph:
     """The graph in operators that torch has, as far as they are defined by such, with the sizes in bodies as operators,
     since bodies may speak of sizes around them."""
-    graph = rewrite(graph, EXPANSION)
+    graph = rewrite(own_written_out(graph), EXPANSION)
     if any(map(has_vectors, walk.bodies(graph.order))):
         graph = materialize_dims(graph)
     return graph

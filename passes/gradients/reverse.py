@@ -21,7 +21,7 @@ from irkit.support.uncollected import without_collector
 from passes.gradients import activations, elementwise, images, indexing, linear_algebra, movement, network, reduction
 from passes.gradients.bodies import LOOPS, through_if, through_loop, with_saved_trips
 from passes.gradients.node import Node, is_float, num, zeros
-from passes.legal.definitions import by_definition
+from passes.legal.definitions import by_definition, own_written_out
 from passes.legal.opsets.onnx_functions import by_function, operators_with_body
 from passes.legal.opsets.operators import OLDER
 from passes.legal.runtime.expansions import EXPANSIONS
@@ -265,6 +265,7 @@ def written_out(graph: Graph) -> Graph:
                 return found
         return decline("there is no definition of it")
 
+    graph = own_written_out(graph)
     return rewrite(graph, Rule("write out for gradients", Hole("value", (), tuple(names)), replaced, False, ""))
 
 

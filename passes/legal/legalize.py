@@ -22,7 +22,7 @@ from itertools import product, zip_longest
 from typing import Any, cast
 
 import attrs
-from pyrsistent import PMap
+from pyrsistent import PMap, pmap
 
 from irkit.build import call, dtype_complaint, op
 from irkit.core.blobs import SMALL
@@ -31,6 +31,8 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, Tuple, types_of
 from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
+from irkit.nodes.operators import body as body_of
+from irkit.nodes.operators import operator_of, stand_in
 from irkit.onnx.writing.downgrade import respelled_value
 from irkit.onnx.writing.materialize import ALLOWZERO
 from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec, split_domain
@@ -102,6 +104,8 @@ TIDY = SIZES + SHAPES + ALGEBRA + CASTS + EXACT_FOLDING
 """What tidies up after definitions were put in. None of these moves an operator to another element type."""
 
 CPU = "CPUExecutionProvider"
+
+NO_RANGES: PMap[str, Range] = pmap({})
 
 UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
 """Operators around which casts would change what they do."""
@@ -243,6 +247,8 @@ def trouble(value: Value, target: Target) -> str:
     """Why the target cannot run a value; empty where it can, be it by ONNX's definition of the operator."""
     if value.op in OURS:
         return ""
+    if type(value.op) is not str:
+        return own_trouble(value, target)
     if target.provider and (quirk := refusal_of(value)):
         return quirk
     why = target.problem(value) or misread(value, target.opset)
@@ -253,6 +259,22 @@ def trouble(value: Value, target: Target) -> str:
     if row_at(value.op, target.opset) is not None and runs_by_definition(value, target):
         return ""
     return why
+
+
+def own_trouble(value: Value, target: Target) -> str:
+    """Why the target cannot run an operator of the user's own; empty where it has no definition: nobody knows better.
+
+    Where the target allows its domain, a file says the definition as a local function, all of which must run."""
+    known = operator_of(value.op)
+    if known is None or known.definition is None or (known.library and known.domain in target.domains):
+        return ""
+    if known.domain not in target.domains:
+        return f"the target does not allow the domain {known.domain}"
+    made = body_of(known, value.attributes, tuple(map(stand_in, value.inputs)), len(types_of(value.type)))
+    why = next((why for _, why in problems(made, target)), "")
+    if not why and Plan(_rules(target, NO_RANGES)[1]).applies(made):
+        why = "it has to be written otherwise there"
+    return f"its definition does not run as it stands: {why}" if why else ""
 
 
 def runs_by_definition(value: Value, target: Target) -> bool:

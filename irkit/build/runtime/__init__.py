@@ -1,5 +1,5 @@
 """Operators of ONNX Runtime's own, each defined by ONNX's."""
 
-from irkit.build.runtime.table import DEFINITIONS, MOST, RULES, StandIn, body, defined_results
+from irkit.build.runtime.table import DEFINITIONS, OPERATORS, RULES, defined_operator
 
-__all__ = ["DEFINITIONS", "MOST", "RULES", "StandIn", "body", "defined_results"]
+__all__ = ["DEFINITIONS", "OPERATORS", "RULES", "defined_operator"]

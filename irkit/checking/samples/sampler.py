@@ -18,7 +18,7 @@ from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import HALVES, DType, Tensor, Type, dims_of
 from irkit.dims import Dim
-from irkit.ops.schemas import TYPE_STRINGS, has_schema, spec
+from irkit.ops.schemas import TYPE_STRINGS, OpSpec, has_schema, spec
 
 F32, F64, F16, I64, I32, U8, BOOL = (
     DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.INT64, DType.INT32, DType.UINT8, DType.BOOL,
@@ -224,10 +224,13 @@ def cast(x: Value, kind: DType) -> Value:
     return op.Cast(x, to=int(kind))
 
 
-@lru_cache(maxsize=1 << 12)
 def taken(op: str) -> frozenset[DType]:
     """The element types that an operator takes for the operand that may have the most of them; all for a constant."""
-    known = spec(op)
+    return _taken(spec(op))
+
+
+@lru_cache(maxsize=1 << 12)
+def _taken(known: OpSpec) -> frozenset[DType]:
     rows = [known.allowed(formal) for formal in known.inputs] or [frozenset(TYPE_STRINGS.values())]
     most = max(rows, key=len)
     return frozenset(d for d in DType if TYPE_STRINGS[d] in most)

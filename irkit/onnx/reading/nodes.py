@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, cast
 
 import attrs
@@ -14,7 +15,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from irkit import dims
 from irkit.build import call
-from irkit.build.runtime import RULES
+from irkit.build.runtime import defined_operator
 from irkit.core.attributes import Given, freeze
 from irkit.core.blobs import Blob, blob, whole
 from irkit.core.ir import Graph, Value, constant, item, param, vertex
@@ -22,6 +23,7 @@ from irkit.core.origins import DOC_NOTE, NAME_NOTE, NOWHERE, Origin, provenance
 from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types, types_of
 from irkit.core.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 from irkit.errors import IrkitError, LoadError, TypeRuleError
+from irkit.nodes.operators import Operator, Table
 from irkit.onnx.reading.bodies import read_control
 from irkit.onnx.reading.functions import called_function
 from irkit.onnx.reading.repeats import LONG, Repeats
@@ -59,6 +61,7 @@ class LoadForm:
 
     inline: bool = True
     notes: bool = False
+    operators: Table = MappingProxyType({})
 
 
 PLAIN = LoadForm()
@@ -153,14 +156,13 @@ class Reader:
         if notes and COPY_KEY in notes and len(node.input) == 1:
             define(scope, node.output[0], self.lookup(node.input[0], scope))
             return
-        op, domain, names = node.op_type, node.domain, node.output[:]
+        op, domain, names = node.op_type, node.domain if node.domain != "ai.onnx" else "", node.output[:]
         if self.form.notes:
             notes = {p.key: p.value for p in node.metadata_props} | {NAME_NOTE: node.name, DOC_NOTE: node.doc_string}
             if node.name in names:
                 del notes[NAME_NOTE]
-        if domain == "ai.onnx":
-            domain = ""
-        function = self.functions.get((domain, op, node.overload)) if self.functions else None
+        known = self.operator(domain, op, frame) if domain and self.form.operators else None
+        function = self.functions.get((domain, op, node.overload)) if self.functions and known is None else None
         if function is None and domain not in frame.opsets:
             raise LoadError(
                 f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it",
@@ -197,7 +199,8 @@ class Reader:
         if domain == "" and op not in STOWAWAYS:
             found = self.standard(node, list(inputs), given, names, scope, frame)
         else:
-            found = self.foreign(f"{domain}::{op}" if domain else op, node, inputs, given, scope)
+            full = known.name if known is not None else f"{domain}::{op}" if domain else op
+            found = self.foreign(full, node, inputs, given, scope)
         if key is not None:
             came = self.repeats.remember(key, found, inputs, origin)
         if came is not None:
@@ -250,13 +253,22 @@ class Reader:
             self.known.remember(name, found, inputs, attributes)
         return found
 
+    def operator(self, domain: str, name: str, frame: Frame) -> Operator | None:
+        """The operator of the caller's dialects of that name; None where they have none, or a newer one than the model
+        was written with."""
+        known = self.form.operators.get(f"{domain}::{name}")
+        return known if known is not None and known.row.since <= frame.opsets.get(domain, 0) else None
+
     def foreign(self, op: str, node: NodeProto, inputs: tuple[Any, ...], given: Attributes, scope: Scope) -> Any:
         """The value of a node of another domain. Where irkit does not define the operator, for such operands, its types
         are those that the model declares."""
         attributes = {key: self.attribute(a) for key, a in given.items()}
-        if op in RULES:
+        known = defined_operator(op)
+        if known is not None and known.key:
+            return known(*inputs, **attributes)
+        if known is not None:
             try:
-                return call(op, inputs, attributes, outputs=named_results(node))
+                return known(*inputs, outputs=named_results(node), **attributes)
             except TypeRuleError:
                 pass
         types: list[Type] = []

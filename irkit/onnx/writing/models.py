@@ -20,10 +20,20 @@ from irkit.core.types import Tensor
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.dims import is_fresh
 from irkit.errors import SerializeError
+from irkit.nodes.operators import Operator, operator_of
 from irkit.onnx.writing.downgrade import downgraded_graph
 from irkit.onnx.writing.inlining import called_bodies, expand_calls
 from irkit.onnx.writing.materialize import materialize_dims
 from irkit.onnx.writing.names import Names, Scope, assign, encodable, weight_key
+from irkit.onnx.writing.own_functions import (
+    OwnFunctions,
+    body_at,
+    call_key,
+    called_bodies_written_out,
+    declare_attributes,
+    named_function,
+    operand_names,
+)
 from irkit.onnx.writing.protos import Types, attribute_proto, domain_version, explicit_defaults, kind_of, place, row_at
 from irkit.onnx.writing.tensors import header, tensor_proto
 from irkit.ops.schemas import BODIES, OPSET, OpSpec, split_domain
@@ -55,6 +65,8 @@ EMPTY = "SequenceEmpty"
 """Its type is not written: the elements that it has none of have rank 0 in irkit, and no rank in ONNX."""
 NODE_METADATA = 10
 """The IR version that brought metadata to nodes."""
+OVERLOADS = 10
+"""The IR version that brought functions of one name."""
 TOO_LARGE = (1 << 31) - 1
 """A message of more bytes than this cannot be read by protobuf."""
 
@@ -116,13 +128,18 @@ def skeleton(
         )
     if ir_version is not None and (type(ir_version) is not int or not 3 <= ir_version < 1 << 31):
         raise SerializeError(f"there is no IR version {ir_version!r}", hint="leave it out, and the lowest is taken")
-    written = downgraded_graph(materialize_dims(graph if functions else expand_calls(graph), version), version)
+    written = downgraded_graph(
+        materialize_dims(called_bodies_written_out(graph) if functions else expand_calls(graph), version), version
+    )
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
     scope = assign(written)
     if functions:
         writer.functions(model, written)
     writer.graph(model.graph, written, scope)
+    model.functions.extend(writer.definitions)
+    if any(function.overload for function in writer.definitions) and not ir_version:
+        model.ir_version = max(model.ir_version, OVERLOADS)
     said = json.loads(dict(graph.signature.metadata).get(DOMAINS_KEY, "{}"))
     domains = {"": version, **{name: max(v, said.get(name, 1)) for name, v in sorted(writer.domains.items())}}
     for message in (model, *model.functions):
@@ -195,6 +212,7 @@ class Plan:
     explicit: tuple[tuple[str, str, Any], ...]
     required: tuple[str, ...]
     spelled: bool
+    own: Operator | None = None
     checked: set[Hashable] = attrs.field(factory=set[Hashable])
     """Element types of operands, and numbers of results, that the row was found to allow."""
 
@@ -210,6 +228,8 @@ class Writer:
         self._attributes: dict[tuple[Hashable, ...], list[AttributeProto]] = {}
         self._functions: dict[int, tuple[str, str]] = {}
         self._node_names: set[str] = set()
+        self.own = OwnFunctions()
+        self.definitions: list[FunctionProto] = []
 
     def functions(self, model: ModelProto, graph: Graph) -> None:
         """Writes the bodies of Calls, in the graph and in one another, as functions: callees first, each once, in the
@@ -231,6 +251,28 @@ class Writer:
                 node = made.node.add(op_type=CONSTANT, name=name, output=(name,))
                 node.attribute.add(name="value", type=AttributeProto.TENSOR, t=tensor_proto(blob))
             self.nodes(made, body, scope)
+
+    def own_function(self, known: Operator, value: Value) -> str:
+        """Writes the definition of an operator as a function, for operands as the value has them, unless the file has
+        it: the `overload` of the function."""
+        key = call_key(known, value)
+        if key not in self.own.overloads:
+            made, body = named_function(known), body_at(known, value, self.opset)
+            scope = assign(body)
+            names = iter(scope.inputs)
+            formals = operand_names(known, len(value.inputs))
+            made.input.extend(n if v is None else next(names) for n, v in zip(formals, value.inputs, strict=True))
+            made.output.extend(scope.outputs)
+            declare_attributes(made, known, self.types)
+            for name, blob in scope.weights.items():
+                node = made.node.add(op_type=CONSTANT, name=name, output=(name,))
+                node.attribute.add(name="value", type=AttributeProto.TENSOR, t=tensor_proto(blob))
+            self.nodes(made, body, scope)
+            del made.value_info[:]  # it serves operands of other sizes, too
+            if self.own.settle(made):
+                self.definitions.append(made)
+            self.own.overloads[key] = made.overload
+        return self.own.overloads[key]
 
     def graph(self, proto: GraphProto, graph: Graph, scope: Scope) -> None:
         """Writes one graph and its bodies into `proto`."""
@@ -301,6 +343,10 @@ class Writer:
         node.op_type = plan.name
         if plan.domain:
             node.domain = plan.domain
+        if plan.own is not None:
+            self.own.require_one(plan.own, value)
+            if plan.own.definition is not None and not plan.own.library:
+                node.overload = self.own_function(plan.own, value)
         if plan.row is not None:
             kinds = tuple([v.type.dtype if v is not None and type(v.type) is Tensor else None for v in value.inputs])
             seen = (kinds, len(node.output))
@@ -352,13 +398,14 @@ class Writer:
         bodies = BODIES.get(value.op, ())
         if value.bodies and not bodies:
             raise SerializeError(f"irkit cannot write the bodies of {value.op}", **place(value))
-        version = domain_version(value.op, self.opset)
+        own = operator_of(value.op)
+        version = domain_version(value.op, self.opset) if own is None else own.row.since
         if domain:
             self.domains[domain] = max(version, self.domains.get(domain, 1))
-        row = row_at(value.op, version)
+        row = row_at(value.op, version) if own is None else own.row
         explicit = explicit_defaults(value.op, version) if domain == "" else ()
         needed = required_attributes(row) if row is not None else ()
-        self._plans[value.op] = made = Plan(row, name, domain, bodies, explicit, needed, bool(explicit or needed))
+        self._plans[value.op] = made = Plan(row, name, domain, bodies, explicit, needed, bool(explicit or needed), own)
         return made
 
     def attributes(self, value: Value, plan: Plan) -> list[AttributeProto]:
