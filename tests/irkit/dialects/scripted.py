@@ -7,7 +7,7 @@ theirs = Opset("theirs", 1)
 
 
 @script(theirs, default_opset=opset18)
-def scaled(x, by: float = 2.0):  # pyright: ignore
+def scaled(x, by: float = 2.0):
     """x * by"""
     factor = opset18.Constant(value_float=by)
     return opset18.Mul(x, factor)  # pyright: ignore[reportArgumentType]
