@@ -44,6 +44,13 @@ MOST = 16
 """Integer operands of more elements are not looked into by a type rule."""
 
 
+class _Described(str):
+    """What is told of a class, and of each instance of it."""
+
+    def __get__(self, instance: Operator | None, owner: type) -> str:
+        return str(self) if instance is None else f"{instance!r}\n\n{instance.doc}".rstrip()
+
+
 @attrs.frozen(eq=False, repr=False)
 class Operator:
     """An operator with its meaning. Immutable; compared by identity: another one of the same name is another operator.
@@ -63,6 +70,8 @@ class Operator:
         key: what tells it from other operators of its name; "" for one that irkit knows by its name.
         place: the module, and the name in it, under which pickle finds it.
     """
+
+    __doc__ = _Described(__doc__)
 
     text: str
     definition: Definition | None = None
@@ -97,10 +106,6 @@ class Operator:
     @property
     def __signature__(self) -> inspect.Signature:
         return signature_of(self.row)
-
-    @property
-    def __doc__(self) -> str:  # type: ignore[override]
-        return f"{self!r}\n\n{self.doc}".rstrip()
 
     def __call__(self, *operands: Any, outputs: int | None = None, **attributes: Any) -> Any:
         """The operator applied to operands: a Value, or a tuple of Values where it has several results.

@@ -100,7 +100,8 @@ def test_names_of_irkit_stand_in_groups_and_differ_by_more_than_case() -> None:
     assert groups is not None
     assert groups[1].count("\n    # ") >= 8
     shared = {name.lower() for name, count in Counter(n.lower() for n in irkit.__all__).items() if count > 1}
-    assert shared == {"blob", "tensor", "rule", "equation"}  # three types with what makes them, the decorator of a rule
+    # Five types with what makes them, the decorator of a rule.
+    assert shared == {"blob", "tensor", "rule", "equation", "operator", "dialect"}
 
 
 def test_operators_are_listed_and_explained() -> None:
