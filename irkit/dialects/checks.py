@@ -18,7 +18,6 @@ from irkit.checking.strategies import choices, random_feeds
 from irkit.core.ir import Graph, Port, Signature, Value, item
 from irkit.core.types import Tuple
 from irkit.dims import symbol
-from irkit.doors.to_onnx import upstairs
 from irkit.errors import IrkitError, RewriteError
 from irkit.evaluation.interpreter import evaluate
 from irkit.evaluation.kernels.common import Content
@@ -29,6 +28,7 @@ from irkit.pattern import Hole
 from irkit.rewriting.face import Made, Match, Rule
 from irkit.rewriting.numbering import share
 from irkit.support.results import as_tuple
+from irkit.support.upstairs import upstairs
 from irkit.text.parser import parse
 from irkit.verification.laws import verify
 
