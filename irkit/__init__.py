@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         Program,
         Target,
         compile,
+        diff,
         grad,
         save,
         stats,
@@ -135,6 +136,7 @@ __all__ = [  # by what one wants to do
     "substitute",
     # seen
     "viz",
+    "diff",
     # numbers, laws, conditions
     "evaluate",
     "trace",

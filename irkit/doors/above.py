@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from irkit.doors.compile import compile
     from irkit.doors.to_onnx import save, to_onnx
-    from irkit.doors.viz import viz
+    from irkit.doors.viz import diff, viz
     from irkit.toolbox.stats import stats
     from lowering.errors import CaptureError, LoweringError, MissingConverters
     from lowering.program.program import Program
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from passes.targets import Target
 
 __all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
-__all__ += ["compile", "found_above", "grad", "save", "stats", "to_onnx", "viz"]
+__all__ += ["compile", "diff", "found_above", "grad", "save", "stats", "to_onnx", "viz"]
 
 ABOVE: Mapping[str, str] = MappingProxyType(
     {
@@ -29,6 +29,7 @@ ABOVE: Mapping[str, str] = MappingProxyType(
         "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
         "viz": "irkit.doors.viz",
+        "diff": "irkit.doors.viz",
         "stats": "irkit.toolbox.stats",
         "grad": "passes.gradients",
         "Program": "lowering.program.program",

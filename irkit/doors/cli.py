@@ -44,7 +44,7 @@ from irkit.doors.console import (
 from irkit.doors.export_hf import export_hf
 from irkit.doors.to_onnx import to_onnx, upstairs
 from irkit.doors.validate import validate
-from irkit.doors.viewing import viz_file
+from irkit.doors.viewing import diff_files, viz_file
 from irkit.errors import IrkitError
 from irkit.onnx.reading.wire import nodes_in
 from irkit.support.stored_files import opened_file
@@ -312,6 +312,7 @@ def show(
 
 
 app.command("viz")(viz_file)
+app.command("diff")(diff_files)
 app.command("export-hf")(export_hf)
 app.command("new-rule")(toolbox.new_rule)
 TOOLS = (toolbox.run, toolbox.stats, toolbox.extract, measure.check, measure.explain, measure.bind, measure.profile)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from irkit.doors.console import STREAM, Model, Target, chosen_rules, read_graph, require_writable
-from irkit.doors.viz import viz
+from irkit.doors.console import STREAM, AsJson, Model, Target, chosen_rules, read_graph, require_writable
+from irkit.doors.viz import diff, viz
 
 PageFile = Annotated[
     Path | None, typer.Option("-o", "--output", dir_okay=False, help="the page to write; model.html if not given")
@@ -37,3 +38,25 @@ def viz_file(
     else:
         viz(graph, page, rules=chosen_rules(rules), target=target, title=name)
     typer.echo(f"wrote {page}")
+
+
+def diff_files(
+    before: Model,
+    after: Model,
+    output: PageFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what differs between two models: structure, types, names, weights. With -o also as a page, side by side.
+
+    The exit status is 1 where they differ.
+    """
+    found = diff(read_graph(before), read_graph(after), names=(before.name, after.name))
+    if output is not None:
+        require_writable(output)
+        viz(found, output)
+    if as_json:
+        typer.echo(found.json())
+    else:
+        Console(highlight=False, markup=False, soft_wrap=True).print(str(found))
+    if found:
+        raise typer.Exit(1)

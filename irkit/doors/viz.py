@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from irkit.core.ir import Graph
+from irkit.core.ir import Graph, require_graph
 from irkit.doors.to_onnx import upstairs
 from irkit.errors import GraphError, IrkitError
 from irkit.rewriting.history import History, record_history
 from irkit.rewriting.journal import Applied
 from irkit.rewriting.passes import Trace
 from irkit.rewriting.rules import Rule, Rules
+from irkit.viewer.differences import GraphDifference, difference
 from irkit.viewer.journals import journal_history, trace_history
 from irkit.viewer.page import Page
-from irkit.viewer.pages import graph_page, history_page
+from irkit.viewer.pages import difference_page, graph_page, history_page
 
 if TYPE_CHECKING:
     from passes.targets import Target
@@ -34,8 +35,9 @@ def viz(
     through by mouse and keys; and what rewriting did to it, with a slider over passes and firings.
 
     Args:
-        what: a graph; a program of `irkit.to_onnx`, with all that became of it; an `irkit.rewriting.History`; what
-            `irkit.record` returns; or a journal, a list of `irkit.rewriting.Applied`.
+        what: a graph; what `irkit.diff` returns, for two side by side; a program of `irkit.to_onnx`, with all that
+            became of it; an `irkit.rewriting.History`; what `irkit.record` returns; or a journal, a list of
+            `irkit.rewriting.Applied`.
         path: where to write the page; one file, which loads nothing.
         rules, target: of a graph: shown is what `passes.optimize` does to it with these rules, and what fits it to the
             target. Without either, the graph as it is.
@@ -61,6 +63,8 @@ def page_of(what: Any, rules: Any, target: Any, title: str) -> Page:
         return history_page(what, title, own)
     if isinstance(what, Trace):
         return history_page(trace_history(what), title, own)
+    if isinstance(what, GraphDifference):
+        return difference_page(what, title)
     journal = applications(what)
     if journal is not None:
         return history_page(journal_history(journal), title or "journal", subtitle=f"{len(journal)} applications")
@@ -72,6 +76,20 @@ def page_of(what: Any, rules: Any, target: Any, title: str) -> Page:
         f"a {type(what).__name__} cannot be shown",
         hint="give a graph, a program of irkit.to_onnx, a history or a journal; irkit.load reads a file",
     )
+
+
+def diff(a: Any, b: Any, *, names: tuple[str, str] = ("", "")) -> GraphDifference:
+    """What differs between two graphs, or programs: structure, types, names of inputs and results, weights.
+
+    Returns a difference that is true where there is one; `str` is a page of text, `asdict` and `json` plain data, and
+    `irkit.viz(irkit.diff(a, b))` shows both side by side. What corresponds is found by names of inputs and weights, by
+    what is computed of what corresponds, and by where values come from. Raises GraphError for what is no graph,
+    StaleError where a weight has changed since its graph was made.
+    """
+    graphs = [each if isinstance(each, Graph) else getattr(each, "ready", each) for each in (a, b)]
+    for each in graphs:
+        require_graph(each)
+    return difference(graphs[0], graphs[1], names)
 
 
 def applications(what: Any) -> list[Applied] | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from irkit.core.ir import Graph, Value
@@ -19,7 +20,7 @@ from irkit.core.vocabulary import ITEM, PARAM
 from irkit.core.walk import post_order
 from irkit.rewriting.firings import Firing
 from irkit.viewer.contents import Plain
-from irkit.viewer.tables import NONE, Row, Tables, Texts, row_of
+from irkit.viewer.tables import NONE, Row, Tables, Texts, port_of, row_of
 
 OP, NAME, INPUTS, MODULE, SOURCE, NODE, BODY = 1, 2, 4, 6, 7, 8, 10
 NUMBERED = re.compile(r"%\d+")
@@ -34,11 +35,13 @@ class Ledger:
         self.rows: dict[int, Row] = {}
         self.heads: dict[int, Hashable] = {}
         self.origins: dict[int, Origin] = {}
+        self.values: dict[int, Value] = {}
+        self.names: dict[int, str] = {}
         self.results: list[int] = []
         self.body_results: dict[int, list[int]] = {}
         self.body_numbers: dict[tuple[int, int], int] = {}
         self.users: dict[int, set[int]] = defaultdict(set)
-        self.by_key: dict[Hashable, int] = {}
+        self.by_key: dict[Hashable, list[int]] = defaultdict(list)
         self.instead: dict[int, int] = {}
         self.texts: Texts = (str, str)
 
@@ -65,9 +68,9 @@ class Ledger:
         """The number of the row that stands for a value; None where none does."""
         ids = self.tables.ids
         for each in post_order((value,), stop=lambda v: self.last(ids.get(v, NONE)) in self.rows):
-            found = self.by_key.get((self.head(each, NONE), tuple(self.inputs_of(each, {}))))
-            if found is not None:
-                ids[each] = found
+            equal = self.by_key.get((self.head(each, NONE), tuple(self.inputs_of(each, {}))))
+            if equal:
+                ids[each] = equal[0]
         found = self.last(ids.get(value, NONE))
         return found if found in self.rows else None
 
@@ -81,34 +84,28 @@ class Ledger:
 
     # -- whole versions
 
-    def sync(self, graph: Graph) -> Plain:
-        """Makes the rows those of a graph, and returns the delta."""
+    def sync(self, graph: Graph, known: Mapping[Value, int] = MappingProxyType({})) -> Plain:
+        """Makes the rows those of a graph, and returns the delta. The rows of some values may be `known`."""
         self.texts = describer(graph)
-        ids, place = self.tables.ids, dict[Value, int]()
-        for value in values_in(graph):  # those that stand in both
-            number = ids.get(value)
-            if number is not None and number in self.rows:
-                place[value] = number
-        claimed = set(place.values())
-        for value in values_in(graph):
-            self.place_equal(value, place, claimed)
+        self.tables.ids.update(known)
+        claimed: set[int] = set(known.values())
         similar: dict[Hashable, deque[int]] = defaultdict(deque)
-        for number, row in self.rows.items():
-            if number not in claimed:
-                similar[row[OP], row[MODULE], row[SOURCE], row[NODE], len(row[INPUTS])].append(number)
         new: dict[int, Row] = {}
-        self.body_results = {}
-        for here, body, names in self.graphs_in(graph, place, claimed, similar):
+        self.values, self.names, self.body_results = {}, {}, {}
+        results: list[int] = []
+        for here, body, place in self.graphs_in(graph, dict(known), claimed, similar):
+            names = value_names(here)
             for value in here.order:
                 number = place[value]
                 old = self.rows.get(number)
                 name = old[NAME] if old else self.name_of(names[value], number)
                 row = row_of(value, number, name, self.inputs_of(value, place), body, self.tables, self.texts)
-                new[number] = row
+                new[number], self.values[number], self.names[number] = row, value, names[value]
                 self.heads[number], self.origins[number] = self.head(value, number), value.origin
-            if body != NONE:
+            if body == NONE:
+                results = [place[r] for r in here.results]
+            else:
                 self.body_results[body] = [place[r] for r in here.results]
-        results = [place[r] for r in graph.results]
         delta = {
             "add": [row for number, row in new.items() if number not in self.rows],
             "change": [row for number, row in new.items() if number in self.rows and self.rows[number] != row],
@@ -121,44 +118,71 @@ class Ledger:
         return delta
 
     def graphs_in(
-        self, graph: Graph, place: dict[Value, int], claimed: set[int], similar: dict[Hashable, deque[int]]
-    ) -> Iterator[tuple[Graph, int, dict[Value, str]]]:
-        """Each graph of the nest with the number of its body and its names, once its values have numbers."""
-        pending, seen = deque([(graph, NONE)]), set[int]()
+        self, graph: Graph, known: dict[Value, int], claimed: set[int], similar: dict[Hashable, deque[int]]
+    ) -> Iterator[tuple[Graph, int, dict[Value, int]]]:
+        """Each graph of the nest with the number of its body and those of its values."""
+        pending, seen, gathered = deque([(graph, NONE, known)]), set[int](), False
         while pending:
-            here, body = pending.popleft()
+            here, body, place = pending.popleft()
             if id(here) in seen:
                 continue
             seen.add(id(here))
+            self.place_equals(here, body, place, claimed)
+            if not gathered:
+                self.gather(similar, claimed)
+                gathered = True
             for value in here.order:
-                if value not in place and not self.place_equal(value, place, claimed):
-                    self.place_similar(value, place, claimed, similar)
+                if value not in place and not self.place_equal(value, body, place, claimed):
+                    self.place_similar(value, body, place, claimed, similar)
                 for index, (word, inner) in enumerate(zip(words_of(value), value.bodies, strict=True)):
-                    pending.append((inner, self.body_number(place[value], index, word, inner.name)))
-            yield here, body, value_names(here)
+                    pending.append((inner, self.body_number(place[value], index, word, inner.name), {}))
+            yield here, body, place
 
-    def place_equal(self, value: Value, place: dict[Value, int], claimed: set[int]) -> bool:
-        """Gives a value the number of a row that nothing else has, with an equal operator over the same operands."""
+    def gather(self, similar: dict[Hashable, deque[int]], claimed: set[int]) -> None:
+        """Lines up the rows that nothing has claimed, by operator and place of the model."""
+        for number, row in self.rows.items():
+            if number not in claimed:
+                similar[row[OP], row[MODULE], row[SOURCE], row[NODE], len(row[INPUTS]), row[BODY]].append(number)
+
+    def place_equals(self, graph: Graph, body: int, place: dict[Value, int], claimed: set[int]) -> None:
+        """Gives values of a body the numbers that they have already, then those of rows that are equal."""
+        for value in graph.order:
+            number = self.tables.ids.get(value, NONE)
+            row = self.rows.get(number)
+            if value not in place and row is not None and row[BODY] == body and number not in claimed:
+                self.claim(value, number, place, claimed)
+        for value in graph.order:
+            self.place_equal(value, body, place, claimed)
+
+    def place_equal(self, value: Value, body: int, place: dict[Value, int], claimed: set[int]) -> bool:
+        """Gives a value of a body the number of a row in it that nothing else has, with an equal operator over the same
+        operands."""
         if value in place or any(v is not None and v not in place for v in value.inputs):
             return value in place
-        found = self.by_key.get((self.head(value, NONE), tuple(self.inputs_of(value, place))))
-        if found is None or found in claimed:
+        equal = self.by_key.get((self.head(value, NONE), tuple(self.inputs_of(value, place))), ())
+        found = next((n for n in equal if n not in claimed and self.rows[n][BODY] == body), None)
+        if found is None:
             return False
         self.claim(value, found, place, claimed)
         return True
 
     def place_similar(
-        self, value: Value, place: dict[Value, int], claimed: set[int], similar: dict[Hashable, deque[int]]
+        self, value: Value, body: int, place: dict[Value, int], claimed: set[int], similar: dict[Hashable, deque[int]]
     ) -> None:
         """Gives a value the number of a row of that operator from the same place of the model, else a new one."""
         text, origin = self.tables.text, value.origin
-        key = (text(value.op), text(origin.module), text(origin.source), text(origin.node), len(value.inputs))
+        key = (text(value.op), text(origin.module), text(origin.source), text(origin.node), len(value.inputs), body)
         queue = similar.get(key, deque[int]())
         while queue:
             number = queue.popleft()
             if number not in claimed:
                 self.claim(value, number, place, claimed)
                 return
+        for operand in value.inputs:  # else one of that operator over the same operand
+            for number in sorted(self.users.get(place[operand], ())) if operand is not None else ():
+                if number not in claimed and (self.rows[number][OP], self.rows[number][BODY]) == (key[0], body):
+                    self.claim(value, number, place, claimed)
+                    return
         self.claim(value, self.tables.new_id(), place, claimed)
 
     def claim(self, value: Value, number: int, place: dict[Value, int], claimed: set[int]) -> None:
@@ -168,14 +192,14 @@ class Ledger:
 
     def name_of(self, name: str, number: int) -> int:
         """The name of a new row, in the table of texts. The numbers in a text change with each pass."""
-        return self.tables.text(f"%{number}" if NUMBERED.fullmatch(name) else name)
+        return self.tables.text(f"%{number}" if self.rows and NUMBERED.fullmatch(name) else name)
 
     def index(self) -> None:
         """Looks up anew who uses each row, and which row has each key."""
         self.users.clear()
         self.by_key.clear()
         for number, row in self.rows.items():
-            self.by_key.setdefault((self.heads[number], tuple(row[INPUTS])), number)
+            self.by_key[self.heads[number], tuple(row[INPUTS])].append(number)
             for each in row[INPUTS]:
                 self.users[each].add(number)
 
@@ -230,7 +254,7 @@ class Ledger:
             row = row_of(placed, number, text(f"%{number}"), self.inputs_of(each, {}), body, self.tables, self.texts)
             self.rows[number] = added[number] = row
             self.heads[number], self.origins[number] = self.head(each, number), placed.origin
-            self.by_key.setdefault((self.heads[number], tuple(row[INPUTS])), number)
+            self.by_key[self.heads[number], tuple(row[INPUTS])].append(number)
             for operand in row[INPUTS]:
                 self.users[operand].add(number)
         return ids[value]
@@ -243,11 +267,9 @@ class Ledger:
                 keeps = True
                 continue
             row = list(self.rows[user])
-            key = (self.heads[user], tuple(row[INPUTS]))
-            if self.by_key.get(key) == user:
-                del self.by_key[key]
+            self.by_key[self.heads[user], tuple(row[INPUTS])].remove(user)
             row[INPUTS] = [new if each == old else each for each in row[INPUTS]]
-            self.by_key.setdefault((self.heads[user], tuple(row[INPUTS])), user)
+            self.by_key[self.heads[user], tuple(row[INPUTS])].append(user)
             self.rows[user] = changed[user] = row
             self.users[new].add(user)
             self.users[old].discard(user)
@@ -269,23 +291,24 @@ class Ledger:
                 continue
             del self.rows[number]
             removed.append(number)
-            key = (self.heads[number], tuple(row[INPUTS]))
-            if self.by_key.get(key) == number:
-                del self.by_key[key]
+            self.by_key[self.heads[number], tuple(row[INPUTS])].remove(number)
             for operand in row[INPUTS]:
                 self.users[operand].discard(number)
                 gone.append(operand)
         return removed
 
 
-def values_in(graph: Graph) -> Iterator[Value]:
-    """The values of a graph and of the bodies in it, each body once."""
-    pending, seen = deque([graph]), set[int]()
-    while pending:
-        here = pending.popleft()
-        if id(here) in seen:
-            continue
-        seen.add(id(here))
-        for value in here.order:
-            yield value
-            pending.extend(value.bodies)
+def graph_data(graph: Graph, ledger: Ledger) -> Plain:
+    """The first graph of a ledger as plain data: `name`, `rows` in order, bodies after their owners, `params`,
+    `results`, `symbols` and `facts`."""
+    delta, ports = ledger.sync(graph), graph.signature
+    ids = ledger.tables.ids
+    return {
+        "name": graph.name,
+        "operators": len(graph),
+        "rows": delta["add"],
+        "params": [[ids[v], *port_of(ports.params, i)] for i, v in enumerate(graph.params)],
+        "results": [[ids[v], *port_of(ports.results, i)] for i, v in enumerate(graph.results)],
+        "symbols": [[name, str(range_)] for name, range_ in graph.symbols.items()],
+        "facts": [[f.kind, f.text, f.source] for f in ports.facts],
+    }

@@ -11,8 +11,8 @@ from irkit.rewriting.explanations import Explanation, explanation_of, is_about
 from irkit.rewriting.history import History, Turn
 from irkit.rewriting.rules import Rule, Rules
 from irkit.viewer.contents import Plain
-from irkit.viewer.ledger import Ledger
-from irkit.viewer.tables import Tables, port_of
+from irkit.viewer.ledger import Ledger, graph_data
+from irkit.viewer.tables import Tables
 
 NEAR = 0.6
 """A match that failed is told of where this share of its pattern was there."""
@@ -40,21 +40,6 @@ def history_data(history: History, tables: Tables, own: Rules = ()) -> Plain:
             misses = [{"moment": len(moments) - 1, **m} for m in misses_data(turn.step.after, ledger, rules, own)]
     names = {name: {"doc": r.doc, "exact": r.exact, "own": r in own} for name, r in rules.items()}
     return {"graphs": [first], "turns": turns, "moments": moments, "rules": names, "misses": misses}
-
-
-def graph_data(graph: Graph, ledger: Ledger) -> Plain:
-    """The first version of a graph, as `irkit.viewer.tables.graph_table` gives one."""
-    delta, ports = ledger.sync(graph), graph.signature
-    ids = ledger.tables.ids
-    return {
-        "name": graph.name,
-        "operators": len(graph),
-        "rows": delta["add"],
-        "params": [[ids[v], *port_of(ports.params, i)] for i, v in enumerate(graph.params)],
-        "results": [[ids[v], *port_of(ports.results, i)] for i, v in enumerate(graph.results)],
-        "symbols": [[name, str(range_)] for name, range_ in graph.symbols.items()],
-        "facts": [[f.kind, f.text, f.source] for f in ports.facts],
-    }
 
 
 def turn_data(turn: Turn) -> Plain:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from irkit.viewer.contents import Plain
 
-SCRIPTS = ("model", "layout", "view", "panels", "history", "main", "start")
+SCRIPTS = ("model", "layout", "view", "panels", "history", "difference", "main", "start")
 """The scripts of a page, in the order in which they run."""
 
 HEIGHT = 640

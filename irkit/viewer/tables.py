@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import attrs
 
 from irkit.core.blobs import Blob
-from irkit.core.ir import Graph, Value
+from irkit.core.ir import Value
 from irkit.core.origins import NAME_NOTE, Origin
-from irkit.core.printer import blob_key, describer, value_names, words_of
+from irkit.core.printer import blob_key
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.ops.families import family_of
 from irkit.viewer.contents import Plain, content_summary
@@ -85,49 +85,9 @@ def outline_of(blob: Blob) -> Plain:
     return {"name": blob.name, "dtype": blob.dtype.short, "shape": list(blob.shape), "bytes": blob.nbytes}
 
 
-def graph_table(graph: Graph, tables: Tables) -> Plain:
-    """A graph as plain data: `name`, `rows` in order, bodies after their owners, `results`, `params`, `symbols` and
-    `facts`."""
-    texts = describer(graph)
-    rows = [row for each, body in nest(graph, tables) for row in rows_of(each, body, tables, texts)]
-    ports = graph.signature
-    return {
-        "name": graph.name,
-        "operators": len(graph),
-        "rows": rows,
-        "params": [[tables.id_of(v), *port_of(ports.params, i)] for i, v in enumerate(graph.params)],
-        "results": [[tables.id_of(v), *port_of(ports.results, i)] for i, v in enumerate(graph.results)],
-        "symbols": [[name, str(range_)] for name, range_ in graph.symbols.items()],
-        "facts": [[f.kind, f.text, f.source] for f in ports.facts],
-    }
-
-
 def port_of(ports: tuple[Any, ...], index: int) -> tuple[str, str]:
     """The name and role of a port, empty where there is none."""
     return (ports[index].name, ports[index].role) if index < len(ports) else ("", "")
-
-
-def nest(graph: Graph, tables: Tables) -> Iterable[tuple[Graph, int]]:
-    """The graph and each body in it once, outermost first, with the number of the body."""
-    found: list[tuple[Graph, int]] = [(graph, NONE)]
-    known: dict[int, int] = {}
-    for here, _ in found:  # which grows
-        for value in here.order:
-            for word, body in zip(words_of(value), value.bodies, strict=True):
-                number = known.get(id(body))
-                if number is None:
-                    number = known[id(body)] = len(tables.bodies)
-                    tables.bodies.append({"owner": tables.id_of(value), "word": word, "name": body.name})
-                    found.append((body, number))
-    return found
-
-
-def rows_of(graph: Graph, body: int, tables: Tables, texts: Texts) -> Iterable[Row]:
-    """The rows of the values of one graph, without those of bodies. They have `COLUMNS`."""
-    names = value_names(graph)
-    for value in graph.order:
-        inputs = [NONE if v is None else tables.id_of(v) for v in value.inputs]
-        yield row_of(value, tables.id_of(value), tables.text(names[value]), inputs, body, tables, texts)
 
 
 def row_of(value: Value, number: int, name: Any, inputs: list[int], body: int, tables: Tables, texts: Texts) -> Row:

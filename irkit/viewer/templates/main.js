@@ -115,6 +115,7 @@ document.addEventListener("click", event => {
   const to = event.target.closest("[data-go],[data-search],[data-moment]");
   if (!to) return;
   if (to.dataset.momentOf !== undefined && now !== +to.dataset.momentOf + 1) moveTo_(+to.dataset.momentOf + 1, true);
+  if (to.dataset.side !== undefined) app.view = app.views[+to.dataset.side];
   if (to.dataset.go !== undefined) go(+to.dataset.go);
   else if (to.dataset.moment !== undefined) moveTo_(+to.dataset.moment);
   else { $("search").value = to.dataset.search; find(to.dataset.search); }
