@@ -30,6 +30,7 @@ from irkit.pattern.predicates import Bound
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
+from irkit.support.arguments import require_count
 from irkit.support.results import as_tuple
 
 PATIENCE = 300
@@ -266,12 +267,13 @@ def check_rule(
     Returns the report: what was covered, and what was not.
 
     Raises Counterexample, a RewriteError, where the sides differ in type or numbers: the smallest instance that was
-    found, with the numbers, and as a program to paste (`error.python`). Raises RewriteError where no instance was found
-    on which the rule fires and there is something to compare (give it a `sample` then: a function from a random
-    generator to an instance; see `irkit.rule`).
+    found, with the numbers, and as a program to paste (`error.python`). Raises RewriteError where n or seed is no whole
+    number from 0 on, and where no instance was found on which the rule fires and there is something to compare (give it
+    a `sample` then: a function from a random generator to an instance; see `irkit.rule`).
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise RewriteError(f"{rule!r} is not a rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
+    n, seed = require_count(n, "n", RewriteError), require_count(seed, "seed", RewriteError)
     tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)
     fired, misses = 0, Misses()
     for _ in range(n * PATIENCE):
@@ -376,6 +378,7 @@ def guarded(rules: Rules, *, seed: int = 0) -> Rules:
     application, with the fragment before and after, and the numbers. Slow: each application looks at all that lies
     below it. Fragments that cannot be computed alone (an index drawn out of range) pass.
     """
+    seed = require_count(seed, "seed", RewriteError)
     return tuple(_guarded(each, np.random.default_rng(seed)) for each in rules)
 
 

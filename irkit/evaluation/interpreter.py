@@ -24,7 +24,7 @@ from irkit.evaluation.kernels.common import Array, Content, Kernel, attr
 from irkit.evaluation.kernels.table import DRAWS, KERNELS
 from irkit.nodes.operators import MOST, Operator, StandIn
 from irkit.nodes.operators import body as body_of
-from irkit.support.arguments import brief
+from irkit.support.arguments import brief, require_count
 from irkit.support.results import as_tuple
 
 Feeds = Mapping[Any, Any] | Sequence[Any]
@@ -51,7 +51,7 @@ def evaluate(
     result whose element type or shape contradicts the type of its value. Results may share memory with the feeds.
     """
     require_graph(graph)
-    run = Run(kernels, np.random.default_rng(seed), every)
+    run = Run(kernels, np.random.default_rng(require_count(seed, "seed", EvaluateError)), every)
     arrays = arranged(graph, feeds)
     binding = Binding()
     try:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+import numpy as np
+
 from irkit.errors import IrkitError
 
 
@@ -23,6 +25,18 @@ def require_texts(given: object, what: str, error: type[IrkitError]) -> None:
     """Raises `error` for what is not a list of texts."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise error(f"{what} is {brief(given)}, and must be a list of texts")
+
+
+def require_count(given: object, what: str, error: type[IrkitError]) -> int:
+    """A whole number from 0 on: how many, or the seed of a generator. Raises `error` for anything else."""
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        number = int(cast(int, given))
+        if number >= 0:
+            return number
+    raise error(
+        f"{what} is {brief(cast(object, given))}, and must be a whole number from 0 on",
+        hint=f"give an int, as in {what}=0",
+    )
 
 
 def brief(given: object) -> str:

@@ -74,6 +74,7 @@ from lowering.records.dynamic_shapes import (
     statements,
     with_names,
 )
+from lowering.records.flat_structures import put_together
 from lowering.records.options import ExportOptions
 from lowering.records.programs import (
     GRADIENTS,
@@ -239,7 +240,7 @@ class Captured:
             flat = tuple(leaves)
             return flat[0] if len(flat) == 1 else flat
         with self.pytrees():
-            return pytree.tree_unflatten(leaves, self.out_spec)
+            return put_together(list(leaves), self.out_spec, self.registered)
 
     def __repr__(self) -> str:
         return f"Captured({self.name}: {', '.join(self.input_names)}; {self.how})"

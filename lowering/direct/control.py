@@ -131,7 +131,10 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         handle = tracer.handle(operand)
         value = tracer.outer_read(handle)
         if is_complex(value):
-            raise LoweringError("complex tensors in bodies are not met by direct capture")
+            raise LoweringError(
+                "complex tensors in bodies are not met by direct capture",
+                hint="give their parts, torch.view_as_real(x), and put them together in the body",
+            )
         type_, twin = value.type, handle.twin
         if axis is not None:
             type_, twin = (
@@ -197,7 +200,9 @@ def inlined(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     """A region whose body is run in its place: it says nothing of what is computed."""
     place = next((i for i, each in enumerate(args) if callable(each) and not isinstance(each, torch.Tensor)), None)
     if place is None:
-        raise LoweringError("a region without a function is not met by direct capture")
+        raise LoweringError(
+            "a region without a function is not met by direct capture", hint="use capture='torch.export'"
+        )
     operands = [each for each in args[place + 1 :] if not isinstance(each, str)]
     if len(operands) >= 1 and isinstance(operands[0], tuple | list):  # hints_wrapper(f, args, kwargs)
         operands = list(operands[0])
@@ -246,7 +251,11 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
         ]
     values = [v for v in (as_operand(tracer, each) for each in operands) if v is not None]
     if branches[0].spec != branches[1].spec:
-        raise LoweringError("the branches of a cond return different structures", source=tracer.line())
+        raise LoweringError(
+            "the branches of a cond return different structures",
+            source=tracer.line(),
+            hint="return as many tensors, in the same tuples and lists, from both",
+        )
     results = several(call("If", [flag, *values, *captures], {
         "then_branch": graphs[0], "else_branch": graphs[1], "captures": len(values) + len(captures),
     }, outputs=len(graphs[0].results)))  # fmt: skip

@@ -42,7 +42,10 @@ def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         tracer.symbols["zuf"] += 1
         tracer.scope.numbers[symbol] = tracer.placed(cast(scalar, DType.DOUBLE), "item")
         return torch.SymFloat(SizeNode(tracer.asked, symbol, float, float(example)))
-    raise LoweringError(f"item() of {value.dtype.short} is not met by direct capture")
+    raise LoweringError(
+        f"item() of {value.dtype.short} is not met by direct capture",
+        hint="keep the number a tensor, x.reshape(()), or take its parts: x.real.item(), x.imag.item()",
+    )
 
 
 def is_true(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

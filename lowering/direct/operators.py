@@ -63,7 +63,9 @@ def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
     if type(func) is not torch._ops.OpOverload:
         raise LoweringError(f"{func} is not met by direct capture", hint="use capture='torch.export'")
     if func._schema.name in UNMET:
-        raise LoweringError(f"{func} is not met by direct capture: {UNMET[func._schema.name]}")
+        raise LoweringError(
+            f"{func} is not met by direct capture: {UNMET[func._schema.name]}", hint="use capture='torch.export'"
+        )
     special = SPECIAL.get(func._schema.name)
     if special is not None:
         found = special(tracer, func, args, kwargs)
@@ -286,7 +288,10 @@ def wrapped(
     if not isinstance(twin, torch.Tensor):
         return value if not hasattr(value, "free_symbols") else twin
     if value is None and index is not None:
-        raise LoweringError(f"the converter of {func} leaves out a result, which direct capture would give the model")
+        raise LoweringError(
+            f"the converter of {func} leaves out a result, which direct capture would give the model",
+            hint="return a value for each result, or use capture='torch.export'",
+        )
     if not isinstance(value, Value):
         raise contradiction(tracer, func, repr(value), "a tensor")
     name = name if index is None else f"getitem_{index}"

@@ -96,7 +96,7 @@ def number(dim: Any, sizes: Mapping[str, Any]) -> int:
     """What a dimension is for sizes of the names."""
     found = plain_number(dim, sizes)
     if found < 0:
-        raise DimensionError(f"the dimension {dim} is {found}")
+        raise DimensionError(f"the dimension {dim} is {found}", hint="give an example of sizes that the model runs on")
     return found
 
 

@@ -197,7 +197,9 @@ def require(
     except Refused:
         if not met.taken(tracer.asked.hints):
             if met.refuses_nothing and tracer.before is not None:
-                raise LoweringError(f"torch refuses {met.func} at these sizes", source=tracer.line()) from None
+                raise LoweringError(
+                    f"torch refuses {met.func} at these sizes", source=tracer.line(), hint=TAKEN_SIZES
+                ) from None
             tracer.unproven = True
             return  # it must see numbers, or does not say
         relate(met)
@@ -246,10 +248,13 @@ def require_element_type(met: Elsewhere) -> None:
             met.keep(expr)
 
 
+TAKEN_SIZES = "give an example of sizes that the model runs on: model(*args) shows torch's own error"
+
+
 def refuse_untaken(met: Elsewhere) -> None:
     """Raises LoweringError where torch, which was not asked for results, refuses an operator for the example."""
     if met.func._schema.name.removeprefix("aten::") in QUICK and not met.taken(met.tracer.asked.hints):
-        raise LoweringError(f"torch refuses {met.func} at these sizes", source=met.tracer.line())
+        raise LoweringError(f"torch refuses {met.func} at these sizes", source=met.tracer.line(), hint=TAKEN_SIZES)
 
 
 def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:

@@ -423,7 +423,10 @@ def written_state(
     for memory, source in tracer.memories.values():
         lives = tracer.options.live and not memory.local
         if lives and memory.torn:
-            raise LoweringError(f"{memory.name} shares its memory with another tensor in a way that is not followed")
+            raise LoweringError(
+                f"{memory.name} shares its memory with another tensor in a way that is not followed",
+                hint="clone() one of them in the model",
+            )
         if memory.is_state or lives:
             first = memory.first
             known = (tracer.before or tracer.record).states  # a trial is compared over the same parameters

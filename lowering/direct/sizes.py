@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -91,7 +92,8 @@ class Questions:
     def required(self, expr: Any) -> None:
         """Keeps a condition that torch requires. Raises LoweringError where it does not hold for the example."""
         if holds(expr, self.hints) is False:
-            raise LoweringError(f"torch requires {expr}, which does not hold for the example", source=self.line())
+            said = f"torch requires {expr}, which does not hold for the example"
+            raise LoweringError(said, source=self.line(), hint="give an example for which it holds")
         self.condition(expr, True)
 
     def equal(self, a: Dim, b: Dim) -> None:
@@ -576,10 +578,8 @@ def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
         values = {s: sizes[s.name] for s in expr.free_symbols}
     except KeyError:
         return None
-    try:
+    with suppress(DimensionError, KeyError, TypeError, ZeroDivisionError):  # real numbers, or functions of sympy's own
         return truth_of(expr, sizes)
-    except (DimensionError, KeyError, TypeError, ZeroDivisionError):  # real numbers, or functions of sympy's own
-        pass
     try:
         found = expr.xreplace({s: sympy.Integer(n) for s, n in values.items()})
         found = found.doit() if hasattr(found, "doit") else found

@@ -45,7 +45,10 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
     """An operator that writes its arguments: the functional operator's result is put where they live."""
     functional = writing_operator(tracer.options.registry, func)
     if functional is None:
-        raise LoweringError(f"{func} writes in place, and torch has no functional form of it")
+        raise LoweringError(
+            f"{func} writes in place, and torch has no functional form of it",
+            hint="hand a converter in: lower(..., converters={...}), which returns the new contents behind the results",
+        )
     targets = [
         each
         for position, key in info.writes
@@ -143,7 +146,10 @@ def lens_of(
         mixed = is_complex(content)
         found = complex_entry(tracer.options.registry, target) if mixed else found
         if found is None:
-            raise LoweringError(f"{func} is a view that has no converter, and what it shows is written")
+            raise LoweringError(
+                f"{func} is a view that has no converter, and what it shows is written",
+                hint="clone() the view before it is written, or hand a converter in: lower(..., converters={...})",
+            )
         expected = Tensor(content.dtype, shape)
         if index is not None:
             expected = tuple(Tensor(content.dtype, part.shape) for part in results)

@@ -17,6 +17,7 @@ from irkit.contract.sizes import check_sizes
 from irkit.core.types import DType, Tensor
 from irkit.errors import ContractError, IrkitError
 from irkit.rewriting.numbering import is_random
+from irkit.support.arguments import require_count
 from lowering.capture.inputs.calls import as_module, keep_unchanged
 from lowering.capture.inputs.scalars import as_numbers
 from lowering.capture.inputs.training import (
@@ -87,8 +88,7 @@ class CheckReport:
 def check_program(program: Program, n: int, seed: int = 0) -> CheckReport:
     """The report over the traced sizes and `n` others. Raises LoweringError where no torch model is at hand, or `n`
     is no count."""
-    if type(n) is not int or n < 0:
-        raise LoweringError(f"n is {n!r}, and says how many other sizes to try", hint="give a number, 0 for none")
+    n, seed = require_count(n, "n", LoweringError), require_count(seed, "seed", LoweringError)
     if program.reference is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
     args, kwargs = rebuilt(program, examples(program))

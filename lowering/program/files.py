@@ -25,6 +25,7 @@ from irkit.core.ir import Graph, Signature
 from irkit.dims import notation, symbol
 from irkit.errors import LoadError
 from irkit.onnx.sessions import Session, session
+from irkit.support.arguments import require_count
 from lowering.capture.capture import Captured, capture
 from lowering.errors import LoweringError
 from lowering.fold.assertions import Watched
@@ -50,6 +51,7 @@ def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, se
     agree. Raises CaptureError for a `.pt2` file that cannot be read, LoadError for an ONNX file that ONNX Runtime
     cannot run, LoweringError where the two have other inputs or another number of results.
     """
+    runs, seed = require_count(runs, "runs", LoweringError), require_count(seed, "seed", LoweringError)
     captured = capture(str(pt2_path))
     try:
         file = session(Path(onnx_path))

@@ -163,7 +163,21 @@ def builder_of(spec: pytree.TreeSpec, nodes: Nodes, without: frozenset[int] = fr
         parts.append(builder_of(child, nodes, without, begin))
         begin += child.num_leaves
     node, context = nodes[spec.type], spec.context
+    if spec.type is torch.Size:
+        return lambda leaves: torch.Size([part(leaves) for part in parts])
     return lambda leaves: node.unflatten_fn([part(leaves) for part in parts], context)
+
+
+def put_together(leaves: list[Any], spec: pytree.TreeSpec, known: Definitions) -> Any:
+    """The leaves of a structure in it. A torch.Size, of which torch's pytree makes a tuple, is one."""
+    if holds_size(spec):
+        return builder_of(spec, nodes_of(known))(leaves)
+    return pytree.tree_unflatten(leaves, spec)
+
+
+def holds_size(spec: pytree.TreeSpec) -> bool:
+    """Whether a torch.Size is in a structure."""
+    return spec.type is torch.Size or any(map(holds_size, spec.children()))
 
 
 def state_builder(state: Any, start: int) -> Builder:

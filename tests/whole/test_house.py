@@ -160,8 +160,6 @@ ERRORS = frozenset(
     name for name, kind in KINDS.items() if isinstance(kind, type) and issubclass(kind, errors.IrkitError)
 )
 ADVISED = frozenset(name for name in ERRORS if KINDS[name].advice)
-TOLD_ELSEWHERE = ("lowering/direct/",)
-"""Where errors say what direct capture does not meet: what to try is told where torch.export is taken in its place."""
 
 
 def participles(texts: Mapping[str, str]) -> Iterator[str]:
@@ -412,7 +410,6 @@ def test_errors_say_what_to_try() -> None:
         [
             f"{name_of(path)}:{each}"
             for path in FILES
-            if not name_of(path).startswith(TOLD_ELSEWHERE)
             for each in silent_raises(path.read_text(encoding="utf-8"), ADVISED)
         ],
         "An error says what is wrong, then what to try (`hint`):",

@@ -411,7 +411,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
         "is not a known type",
         "tensors, or",
     ),
-    "fewer than no sizes": (lambda: given().check(-1), "n is -1", "0 for none"),
+    "fewer than no sizes": (lambda: given().check(-1), "n is -1", "as in n=0"),
     "a weight without content": (
         lambda: given(torch.nn.PReLU(device="meta")).proto,
         "has no numbers",

@@ -163,3 +163,17 @@ def test_an_empty_cache_of_an_encoder_is_none_of_length_zero() -> None:
     program = to_onnx(Summed(), (torch.ones(2), both), dynamic_shapes=({0: "b"}, {0: "b", 2: Dim.AUTO}))
     empty = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
     assert "another structure than at capture" in refused(program, torch.ones(2), empty)
+
+
+def test_sizes_that_a_model_returns_are_a_size() -> None:
+    """Of which torch's own pytree makes a tuple."""
+
+    class Sizes(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+            return x + y, {"shape": torch.broadcast_shapes(x.shape, y.shape)}
+
+    x, y = torch.randn(3, 1, 4), torch.randn(2, 4)
+    program = to_onnx(Sizes(), (x, y), dynamic_shapes=({0: "a"}, {0: "b"}))
+    for call in (program, program.bound()):
+        shape = call(x[:2], y)[1]["shape"]
+        assert type(shape) is torch.Size and shape == (2, 2, 4)
