@@ -1,5 +1,6 @@
 """What the IR itself costs: microseconds per node of building, ordering, sweeping, serializing and loading a graph, for
-graphs of 1,000 to 100,000 nodes, and seconds of `import irkit` beyond the import of what it depends on.
+graphs of 1,000 to 100,000 nodes; of operators of Python on values beside `irkit.op`; and seconds of `import irkit`
+beyond the import of what it depends on.
 
 `python benchmarks/core.py 1000 10000` measures those sizes only. Times are CPU seconds, the best of `--repeat`.
 """
@@ -22,6 +23,8 @@ import attrs
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 SIZES = (1_000, 10_000, 100_000)
+CALLS = 2_000
+"""How often an operator on values is timed at once."""
 DEPENDENCIES = "numpy, onnx, onnx.helper, onnx.numpy_helper, onnx.defs, sympy, attrs, pyrsistent, ml_dtypes"
 
 
@@ -43,6 +46,43 @@ def chain(count: int) -> Any:
     for i in range(count // 10 * 10):
         y = makers[i % 10](y, i // 10)
     return irkit.Graph((x,), (y,))
+
+
+def operators() -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
+    """(what is written, the same by a constructor, what is written as a function) of operators of Python on values."""
+    import numpy as np
+
+    import irkit
+    from irkit import op
+
+    x, w = irkit.param("f32[batch, seq, 64]"), irkit.param("f32[64, 64]")
+    bounds = [irkit.const(np.array([n])) for n in (1, 9, 2)]
+    yield "x + y", lambda: op.Add(x, x), lambda: x + x
+    yield "x * 2.0", lambda: op.Mul(x, 2.0), lambda: x * 2.0
+    yield "1 - x", lambda: op.Sub(1, x), lambda: 1 - x
+    yield "x / y", lambda: op.Div(x, x), lambda: x / x
+    yield "x ** 2", lambda: op.Pow(x, 2), lambda: x**2
+    yield "x @ w", lambda: op.MatMul(x, w), lambda: x @ w
+    yield "-x", lambda: op.Neg(x), lambda: -x
+    yield "x.less(y)", lambda: op.Less(x, x), lambda: x.less(x)
+    yield "x[:, 0]", lambda: op.Gather(x, irkit.const(0), axis=1), lambda: x[:, 0]
+    yield "x[:, :, 1:9]", lambda: op.Slice(x, *(irkit.const(b.blob.array) for b in bounds)), lambda: x[:, :, 1:9]
+
+
+def operator_times(repeat: int) -> dict[str, tuple[float, float]]:
+    """Microseconds of each operator on values: by a constructor of `irkit.op`, and as it is written in Python."""
+    best: dict[str, tuple[float, float]] = {}
+    for _ in range(repeat):
+        for name, *functions in operators():
+            found = []
+            for function in functions:
+                start = time.process_time()
+                for _ in range(CALLS):
+                    function()
+                found.append(1e6 * (time.process_time() - start) / CALLS)
+            before = best.get(name, tuple(found))
+            best[name] = (min(before[0], found[0]), min(before[1], found[1]))
+    return best
 
 
 def stages(count: int, folder: Path) -> Iterator[tuple[str, float]]:
@@ -95,13 +135,17 @@ def main() -> int:
                 for name, seconds in stages(size, Path(folder)):
                     best[name] = min(best.get(name, seconds), seconds)
         imported = min(import_seconds(Path(folder)) for _ in range(max(options.repeat, 2)))
+    written = operator_times(max(options.repeat, 5))
     if options.json:
-        print(json.dumps({"import": imported, "seconds": rows}))
+        print(json.dumps({"import": imported, "seconds": rows, "operators": written}))
         return 0
     print("microseconds per node")
     print("nodes".rjust(8), *(name.rjust(9) for name in next(iter(rows.values()))))
     for size, best in rows.items():
         print(f"{size:8d}", *(f"{1e6 * seconds / size:9.2f}" for seconds in best.values()))
+    print("microseconds of an operator on values: by irkit.op, as it is written")
+    for name, (by_op, by_sign) in written.items():
+        print(f"{name:>14}", f"{by_op:9.2f}", f"{by_sign:9.2f}")
     print(f"import irkit: {imported:.3f} s beyond its dependencies")
     return 0
 

@@ -16,7 +16,7 @@ from irkit.checking.rules import check_rule
 from irkit.contract.as_json import contract_of
 from irkit.core.blobs import Blob, blob
 from irkit.core.freeze import freeze
-from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
+from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, substitute
 from irkit.core.origins import Origin
 from irkit.core.printer import print_graph
 from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
@@ -40,6 +40,7 @@ from irkit.errors import (
     VerifyError,
 )
 from irkit.evaluation.interpreter import trace
+from irkit.hand.functions import function, param
 from irkit.onnx.bind import bind
 from irkit.onnx.evaluate import evaluate
 from irkit.onnx.functions import as_function, call_function
@@ -61,6 +62,7 @@ from irkit.rewriting.passes import (
 )
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
+from irkit.text.types import type_of
 from irkit.verification.laws import verify
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ __all__ = [  # by what one wants to do
     "Tuple",
     "DType",
     "tensor",
+    "type_of",
     "Range",
     "symbol",
     "fresh",
@@ -129,6 +132,7 @@ __all__ = [  # by what one wants to do
     "call_graph",
     "closed",
     "custom",
+    "function",
     "dim_scalar",
     "item",
     "shape_vector",

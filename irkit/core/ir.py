@@ -13,12 +13,12 @@ import numpy as np
 import sympy
 from pyrsistent import PMap, pmap
 
-from irkit.core import digest, pickling, walk
+from irkit.core import digest, finding, pickling, walk
 from irkit.core.attributes import Attributes, freeze_attribute
 from irkit.core.blobs import Blob, blobs_in
-from irkit.core.methods import ValueMethods
+from irkit.core.methods import GraphMethods, ValueMethods
 from irkit.core.origins import NOWHERE, Origin
-from irkit.core.printer import print_graph
+from irkit.core.printer import print_graph, value_names
 from irkit.core.types import DType, Tuple, Type, require_type, same_types
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.dims import Range
@@ -233,13 +233,13 @@ def ranges(given: Mapping[str, Range]) -> PMap[str, Range]:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Graph:
+class Graph(GraphMethods):
     """A closed function: `results` reach no Param but `params`. Compared by structure (see `irkit.core.digest`).
 
     `symbols` maps each dimension symbol's name to its range. `name` is a display name, no part of equality.
     `graph.order` are its values, operands first, `graph.users` who uses each, `len(graph)` is the number of operators,
-    `str(graph)` the text. Raises GraphError for parameters or results that are no tuple of values, and for results that
-    reach a parameter which is not listed.
+    `str(graph)` the text, and `graph.names` what each value is called there. Raises GraphError for parameters or
+    results that are no tuple of values, and for results that reach a parameter which is not listed.
     """
 
     params: tuple[Value, ...] = attrs.field(converter=parameters)
@@ -306,6 +306,27 @@ class Graph:
     def users(self) -> Mapping[Value, tuple[Value, ...]]:
         """The values of `order` that use each value."""
         return MappingProxyType(walk.users(self.order))
+
+    @cached_property
+    def names(self) -> Mapping[Value, str]:
+        """What each value of `order` is called in the text of the graph: `%x`, `%17`."""
+        return MappingProxyType(value_names(self))
+
+    @cached_property
+    def named(self) -> Mapping[str, Value]:
+        """Each value by every name that `value` takes."""
+        return MappingProxyType(dict(finding.named_values(self)))
+
+    def value(self, name: str) -> Value:
+        """The value of that name: as the text of the graph has it (`%17`, `%x`; the `%` may be left out), of a result
+        at its port, or of the node that it came from. Raises GraphError, with names near it, for any other."""
+        return finding.value_called(self, name)
+
+    def find(self, key: str) -> tuple[Value, ...]:
+        """The values that a key tells of, in order: the one of that name; else those of a module and of all in it
+        (`layer.0`, `layer/0`), of an operator (`MatMul`), of what a node called (`aten::relu`), of a rule, or of a line
+        of source, by its place or a part of its text (`model.py:12`, `self.norm(x)`). None is an empty tuple."""
+        return finding.values_at(self, key)
 
     @cached_property
     def _watches(self) -> tuple[Watch, ...]:

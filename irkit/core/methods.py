@@ -6,12 +6,13 @@ stands in `irkit/hand`, which is looked up when one is used.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from irkit.core.ir import Value
+    from irkit.core.ir import Graph, Value
 
 HAND: Final = "irkit.hand"
 
@@ -24,6 +25,16 @@ def _arithmetic() -> Any:
 @cache
 def _indexing() -> Any:
     return import_module(f"{HAND}.indexing")
+
+
+@cache
+def _surgery() -> Any:
+    return import_module(f"{HAND}.surgery")
+
+
+@cache
+def _sizes() -> Any:
+    return import_module(f"{HAND}.sizes")
 
 
 class ValueMethods:
@@ -186,3 +197,76 @@ class ValueMethods:
         """The same numbers in another element type, `x.cast("f32")`, as ONNX's Cast has them; the value itself where
         it is of that type. Raises TypeRuleError for what is not an element type."""
         return _arithmetic().cast(self, dtype)
+
+
+class GraphMethods:
+    """What is done with graphs. Each gives values, or another graph; the graph itself never changes."""
+
+    __slots__ = ()
+
+    def __call__(self, *operands: object, **named: object) -> Any:
+        """The graph applied to values: its own values, built anew over them. A Value, or a tuple of Values where the
+        graph has several results.
+
+        Operands are given by position, or by the names of the parameters; numbers and arrays become constants. Sizes
+        that vary take those of the operands. `irkit.call_graph` makes a Call instead, which keeps the graph as one.
+
+        Raises TypeRuleError for operands that the graph does not take, ContractError for sizes that its conditions
+        exclude, and GraphError where the operands leave a condition open, which nobody would keep then.
+        """
+        return _sizes().grafted(self, operands, named)
+
+    def __getitem__(self, key: str) -> Value:
+        """The value that a key tells of, as `find` has it; of a module, a line or an operator the one that is used
+        outside of it. Raises GraphError, with names near it, for none, and with those to choose from for several."""
+        return _surgery().value_at(self, key)
+
+    if not TYPE_CHECKING:
+        __iter__ = __contains__ = None
+
+    def cut(self, inputs: Iterable[Value | str] | None = None, outputs: Iterable[Value | str] | None = None) -> Graph:
+        """The part of the graph between values, as a graph of its own: `inputs` become its parameters, in that order,
+        and `outputs` its results, under the names that they have. Each is a value, or a key as `graph[key]` takes it.
+
+        What else the outputs need of the graph's own parameters stays a parameter. Without inputs the part begins where
+        the graph does, without outputs it ends where the graph does. Conditions on sizes that are left are kept.
+
+        Raises GraphError for what is not in the graph, and for an input that no output needs; VerifyError where a size
+        would be bound by nothing: take a value as input in whose type it stands.
+        """
+        return _surgery().cut(self, inputs, outputs)
+
+    def inline(self, *names: str) -> Graph:
+        """The graph with its Calls written out, or those of the bodies of these names; itself where there is none.
+        Raises GraphError for a name that no body has."""
+        return _surgery().inline(self, names)
+
+    def with_sizes(self, **sizes: object) -> Graph:
+        """The graph at given sizes: `graph.with_sizes(batch=3)`. A size is a number, or an expression over others (text
+        as in `irkit.tensor`, `irkit.symbol(...)`): `batch="b"` names it anew, `batch="2*b"` says that it is even.
+
+        Types are inferred again. Conditions that the sizes decide are left out, and the others are kept. Raises
+        GraphError for a size that the graph does not have, ContractError for one that its conditions exclude.
+        """
+        return _sizes().with_sizes(self, sizes)
+
+    def without_conditions(self) -> Graph:
+        """The graph without its ranges of sizes and the conditions on them, which somebody else sees to then."""
+        return _sizes().without_conditions(self)
+
+    def rename(self, *mappings: dict[str, str], **names: str) -> Graph:
+        """The graph with other names of parameters, results and weights: `graph.rename(x="tokens")`, or a mapping where
+        a name is no word of Python's. `with_sizes` names sizes anew.
+
+        Raises GraphError for a name that the graph does not have, and for one that it would have twice.
+        """
+        return _surgery().rename(self, {k: v for each in (*mappings, names) for k, v in each.items()})
+
+    def replace(self, pattern: object, function: Callable[[Any], Any]) -> Graph:
+        """The graph with what matches a pattern replaced by what a function of the match gives, until nothing matches:
+        `graph.replace(p.Sub(x, y), lambda m: m.x + -m.y)`. It is `irkit.rewrite` with a rule of these two, which
+        `irkit.rule` names for good and `irkit.check_rule` checks. Itself where nothing matches.
+
+        Raises RewriteError for a replacement of another type.
+        """
+        return _surgery().replace(self, pattern, function)

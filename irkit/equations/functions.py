@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from irkit.build import const
-from irkit.core.ir import Value, param
+from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, Type, same_types
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
@@ -158,7 +158,7 @@ def made_by(after: Drawn, operands: list[Value], roots: tuple[Value, ...]) -> Ma
 
 def is_function(given: object) -> bool:
     """True for what may be called with values."""
-    return callable(given) and not isinstance(given, Pattern)
+    return callable(given) and not isinstance(given, Pattern | Graph)
 
 
 def word(*functions: object) -> str:

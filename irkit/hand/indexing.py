@@ -6,7 +6,7 @@ New axes come first, then slices, then numbers and tensors of integers, which ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import index
 from types import EllipsisType
 from typing import Any, Final, cast
@@ -15,7 +15,8 @@ import attrs
 import numpy as np
 import sympy
 
-from irkit.core.ir import Value
+from irkit.core.blobs import owned_blob
+from irkit.core.ir import Value, constant
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.dims.validation import number_of
@@ -29,6 +30,11 @@ FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 INDICES: Final = (DType.INT32, DType.INT64)
 """Element types that ONNX takes indices of."""
+
+ALL = slice(None)
+
+CONSTANTS = 1 << 10
+"""So many constants of a few numbers are remembered: values never change, so that all may hold the same."""
 
 Place = int | Dim | Value
 """A number of an element: an int, a size, or a tensor of integers."""
@@ -47,17 +53,29 @@ def indexed(x: Value, key: object) -> Value:
     keys = without_ellipsis(x, keys)
     fresh = [i for i, each in enumerate(keys) if each is None]
     if fresh:
-        x = call("Unsqueeze", (x, const(np.array(fresh))))
-    parts = [slice(None) if each is None else part_of(each) for each in keys]
+        x = call("Unsqueeze", (x, vector_of(tuple(fresh))))
+    parts = [ALL if each is None else part_of(each) for each in keys]
     x = sliced(x, parts)
-    places = {axis: each for axis, each in enumerate(parts) if not isinstance(each, slice)}
+    places = {axis: each for axis, each in enumerate(parts) if type(each) is not slice}
     return taken(x, places) if places else x
+
+
+@lru_cache(maxsize=CONSTANTS)
+def vector_of(numbers: tuple[int, ...]) -> Value:
+    """The numbers as a vector of int64."""
+    return constant(owned_blob(np.array(numbers, np.int64), DType.INT64))
+
+
+@lru_cache(maxsize=CONSTANTS)
+def scalar(number: int) -> Value:
+    """The number as a scalar of int64."""
+    return constant(owned_blob(np.array(number, np.int64), DType.INT64))
 
 
 def without_ellipsis(x: Value, keys: list[object]) -> list[object]:
     """The keys with `...` written out. Raises TypeRuleError for more of them than there are axes."""
-    places = [i for i, each in enumerate(keys) if isinstance(each, EllipsisType)]
-    count = sum(each is not None for each in keys) - len(places)
+    places = [i for i, each in enumerate(keys) if type(each) is EllipsisType]
+    count = len(keys) - sum([each is None for each in keys]) - len(places)
     if len(places) > 1:
         raise TypeRuleError("an index has two `...`", hint="one stands for all axes that are not named")
     if count > x.rank:
@@ -65,13 +83,13 @@ def without_ellipsis(x: Value, keys: list[object]) -> list[object]:
     if not places:
         return keys
     at = places[0]
-    return [*keys[:at], *[slice(None)] * (x.rank - count), *keys[at + 1 :]]
+    return [*keys[:at], *[ALL] * (x.rank - count), *keys[at + 1 :]]
 
 
 def part_of(given: object) -> Parts:
     """A key of one axis. Raises TypeRuleError for what is none."""
     key: Any = given
-    if type(key) is slice:
+    if type(key) is slice or type(key) is int:
         return key
     if isinstance(key, bool | np.bool_):
         raise TypeRuleError(f"{key!r} is no place in a tensor", hint="x[0] and x[1] are the first two elements")
@@ -106,7 +124,10 @@ def refuse_index(dtype: DType | None, shown: str) -> None:
 # ---------------------------------------------------------------------------------------------- slices
 
 
-@attrs.frozen
+_INTS = frozenset((int,))
+
+
+@attrs.define
 class Cut:
     """What is sliced along one axis, as ONNX's Slice says it."""
 
@@ -118,7 +139,9 @@ class Cut:
 
 def sliced(x: Value, parts: Sequence[Parts]) -> Value:
     """The slices of all axes at once; the value itself where they leave it whole."""
-    whole = [(axis, each) for axis, each in enumerate(parts) if isinstance(each, slice) and each != slice(None)]
+    whole = [(axis, each) for axis, each in enumerate(parts) if isinstance(each, slice) and each != ALL]
+    if not whole:
+        return x
     windows = [(axis, w) for axis, each in whole if (w := window_before(each, x.shape[axis])) is not None]
     for axis, window in windows:
         x = slice_of(x, [cut_of(axis, window, x.shape[axis])])
@@ -144,8 +167,10 @@ def window_before(part: slice, size: Dim) -> slice | None:
 
 def step_of(part: slice) -> int:
     """The step of a slice. Raises TypeRuleError for 0, and for what is no number."""
+    if part.step is None:
+        return 1
     try:
-        step = 1 if part.step is None else index(part.step)
+        step = index(part.step)
     except TypeError:
         raise TypeRuleError(f"the step {brief(part.step)} is no number", hint="write x[::2]") from None
     if step == 0:
@@ -155,6 +180,8 @@ def step_of(part: slice) -> int:
 
 def bound_of(bound: object) -> Place:
     """An end of a slice. Raises TypeRuleError for what is none."""
+    if type(bound) is int:
+        return bound
     found = part_of(bound)
     if isinstance(found, slice) or (isinstance(found, Value) and (found.rank != 0 or found.dtype is not DType.INT64)):
         raise TypeRuleError(
@@ -186,10 +213,11 @@ def slice_of(x: Value, cuts: Sequence[Cut]) -> Value:
     cuts = [c for c in cuts if (c.start, c.step) != (0, 1) or not is_end(c.stop, x.shape[c.axis])]
     if not cuts:
         return x
-    starts, stops = (vector(x, [getattr(c, name) for c in cuts]) for name in ("start", "stop"))
-    axes, steps = (const(np.array([getattr(c, name) for c in cuts])) for name in ("axis", "step"))
-    plain = all(c.step == 1 for c in cuts)
-    return call("Slice", (x, starts, stops, axes) if plain else (x, starts, stops, axes, steps))
+    starts, stops = vector(x, [c.start for c in cuts]), vector(x, [c.stop for c in cuts])
+    axes = vector_of(tuple([c.axis for c in cuts]))
+    if all(c.step == 1 for c in cuts):
+        return call("Slice", (x, starts, stops, axes))
+    return call("Slice", (x, starts, stops, axes, vector_of(tuple([c.step for c in cuts]))))
 
 
 def is_end(stop: Place, size: Dim) -> bool:
@@ -199,13 +227,15 @@ def is_end(stop: Place, size: Dim) -> bool:
 
 def vector(x: Value, places: Sequence[Place]) -> Value:
     """The places as a vector of int64, put together where values are among them."""
+    if _INTS.issuperset(map(type, places)):
+        return vector_of(cast("tuple[int, ...]", tuple(places)))
     if not any(isinstance(each, Value) for each in places):
         sizes = cast("list[Dim]", list(places))
         return shape_vector(sizes, *binders(sizes, x))
     pieces: list[Value] = []
     for each in places:
         if isinstance(each, Value):
-            pieces.append(call("Unsqueeze", (each, const(np.array([0])))))
+            pieces.append(call("Unsqueeze", (each, vector_of((0,)))))
         else:
             pieces.append(shape_vector([each], *binders([each], x)))
     return pieces[0] if len(pieces) == 1 else call("Concat", pieces, {"axis": 0})
@@ -219,6 +249,9 @@ def taken(x: Value, places: dict[int, Place]) -> Value:
     them stood, and in front where an axis that is kept stands between them."""
     for axis, place in places.items():
         require_inside(x, axis, place)
+    if len(places) == 1 and type(next(iter(places.values()))) is int:
+        ((axis, place),) = places.items()
+        return call("Gather", (x, scalar_of(x, place)), {"axis": axis})
     arrays = {axis: each for axis, each in places.items() if isinstance(each, Value) and each.rank}
     apart = max(places) - min(places) >= len(places)
     first = min(places)
@@ -253,7 +286,7 @@ def scalar_of(x: Value, place: Place) -> Value:
     """One place as a scalar."""
     if isinstance(place, Value):
         return place
-    return const(np.int64(place)) if type(place) is int else dim_scalar(place, *binders([place], x))
+    return scalar(place) if type(place) is int else dim_scalar(place, *binders([place], x))
 
 
 def taken_together(x: Value, arrays: dict[int, Value]) -> tuple[Value, int]:
@@ -266,7 +299,7 @@ def taken_together(x: Value, arrays: dict[int, Value]) -> tuple[Value, int]:
     together = reduce(lambda a, b: a if a.shape == b.shape else call("Add", (a, b)), wide)
     shape = together.shape
     same = [each if each.shape == shape else widened(each, together) for each in wide]
-    last = const(np.array([-1]))
+    last = vector_of((-1,))
     indices = call("Concat", [call("Unsqueeze", (each, last)) for each in same], {"axis": -1})
     return call("GatherND", (x, indices)), len(shape)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sized
-from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 import attrs
@@ -14,9 +13,9 @@ from onnx import ModelProto
 from irkit.core.ir import Graph, Signature, Value
 from irkit.core.operator_names import Dialects
 from irkit.core.printer import nested_graphs, value_names
-from irkit.core.types import DType, Tuple
+from irkit.core.types import DType
 from irkit.core.vocabulary import CONSTANT, PARAM
-from irkit.errors import EvaluateError
+from irkit.errors import EvaluateError, GraphError
 from irkit.evaluation import interpreter
 from irkit.evaluation.interpreter import Feeds, Watch
 from irkit.evaluation.kernels.common import Array, Content, Kernel
@@ -83,22 +82,16 @@ def ending_in(graph: Graph, outputs: Iterable[str | Value]) -> Graph:
     """The graph with other results, by name or as values. Raises EvaluateError for what it does not have."""
     if isinstance(outputs, str | Value):
         raise EvaluateError(f"outputs is {outputs!r}", hint="give a list of names or values")
-    names: dict[str, Value] = {}
-    for value, name in value_names(graph).items():
-        if not isinstance(value.type, Tuple):  # whose first result has the same name
-            names.setdefault(value.origin.node, value)
-        names.setdefault(name.removeprefix("%"), value)
-        names.setdefault(name, value)
-    for port, value in zip(graph.signature.results, graph.results, strict=False):
-        names[port.name] = value
-    own = set(graph.order)
     found: list[Value] = []
     for output in outputs:
-        value = names.get(output) if isinstance(output, str) else output
-        if value is None or value not in own:
-            near = get_close_matches(str(output), names) if isinstance(output, str) else []
-            hint = f"near it: {', '.join(near)}" if near else "str(graph) shows the names that there are"
-            raise EvaluateError(f"the graph {graph.name} has no value {output!r}", hint=hint)
+        try:
+            value = graph.value(output) if isinstance(output, str) else output
+        except GraphError as error:
+            raise EvaluateError(error.what, hint=error.hint) from None
+        if value not in graph.names:
+            raise EvaluateError(
+                f"the graph {graph.name} has no value {output!r}", hint="str(graph) shows the names that there are"
+            )
         found.append(value)
     return attrs.evolve(graph, results=tuple(found), signature=Signature(params=graph.signature.params))
 

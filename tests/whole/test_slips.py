@@ -96,7 +96,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "there is no element type 'f99'",
         "they are f32",
     ),
-    "a word for a type": (lambda: irkit.param("f32"), "'f32' is not a type", "irkit.tensor("),  # type: ignore[arg-type]
+    "a word for a type": (lambda: irkit.param("f32"), "'f32' is not a type", "f32[batch, 4]"),
     "a word for the type of an operator of one's own": (
         lambda: irkit.custom("my::Own", A, type="f32"),  # type: ignore[arg-type]
         "my::Own: 'f32' is not a type",

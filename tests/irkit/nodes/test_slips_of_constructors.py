@@ -91,7 +91,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     ),
     # ---- types and leaves
     "a type in a text": (
-        lambda: param("f32[2]"), TypeRuleError, "'f32[2]' is not a type", "irkit.tensor",  # type: ignore[arg-type]
+        lambda: param("f32 of 2"), TypeRuleError, "'f32 of 2' is not a type", "f32[batch, 4]",
     ),
     "an element type in a text": (
         lambda: param(irkit.Tensor("f32", (2,))), TypeRuleError,  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def test_what_the_outputs_do_not_need_is_not_computed() -> None:
 
 
 def test_wrong_arguments_are_refused_with_what_to_write() -> None:
-    with pytest.raises(irkit.EvaluateError, match="no value 'Sofmax'") as error:
+    with pytest.raises(irkit.EvaluateError, match="no value called 'Sofmax'") as error:
         irkit.evaluate(irkit.to_proto(model()), [X], outputs=["Sofmax"])
     assert "near it: Softmax" in str(error.value)
     with pytest.raises(irkit.EvaluateError, match="give a list of names"):
