@@ -32,14 +32,26 @@ def param(type: Type | str) -> Value:
 
 @overload
 def function(
-    of: None = None, /, *, results: Iterable[str] = (), ranges: Mapping[str, Range] | None = None,
-    facts: Iterable[str | Fact] = (), name: str = "", **types: Type | str,
-) -> Callable[[Traceable], Graph]: ...  # fmt: skip
+    of: None = None,
+    /,
+    *,
+    results: Iterable[str] = (),
+    ranges: Mapping[str, Range] | None = None,
+    facts: Iterable[str | Fact] = (),
+    name: str = "",
+    **types: Type | str,
+) -> Callable[[Traceable], Graph]: ...
 @overload
 def function(
-    of: Traceable, /, *, results: Iterable[str] = (), ranges: Mapping[str, Range] | None = None,
-    facts: Iterable[str | Fact] = (), name: str = "", **types: Type | str,
-) -> Graph: ...  # fmt: skip
+    of: Traceable,
+    /,
+    *,
+    results: Iterable[str] = (),
+    ranges: Mapping[str, Range] | None = None,
+    facts: Iterable[str | Fact] = (),
+    name: str = "",
+    **types: Type | str,
+) -> Graph: ...
 def function(
     of: Traceable | None = None,
     /,
