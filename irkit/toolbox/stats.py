@@ -23,6 +23,7 @@ from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
 from irkit.dims import Dim, Range, notation
 from irkit.errors import DimensionError, GraphError, TypeRuleError
+from irkit.nodes.operators import defined_results
 from irkit.onnx.load import load
 from irkit.toolbox.flops import flops_of
 
@@ -305,13 +306,16 @@ def trips_of(value: Value, name: str) -> Dim:
 
 
 def operations(value: Value) -> Dim | None:
-    """How many operations an operator does; by its definition where it is ONNX Runtime's own; None where nothing is
-    known of it."""
-    if value.op not in runtime.DEFINITIONS:
+    """How many operations an operator does; by its definition where it is of a dialect; None where nothing is known of
+    it."""
+    known = runtime.defined_operator(value.op)
+    if known is None:
         return flops_of(value)
+    if known.definition is None:
+        return None
     stands = tuple(v and param(v.type) if v is not None and v.blob is None else v for v in value.inputs)
     try:
-        inner = runtime.defined_results(value.op, stands, value.attributes, len(types_of(value.type)))
+        inner = defined_results(known, stands, value.attributes, len(types_of(value.type)))
     except (TypeRuleError, DimensionError):
         return None
     counter = Counted()

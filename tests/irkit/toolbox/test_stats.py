@@ -3,6 +3,8 @@ definitions."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -145,6 +147,19 @@ def test_an_operator_of_onnx_runtime_takes_what_its_definition_takes() -> None:
     x, w = parameter("n", 8), parameter(8, 16)
     fused = irkit.stats(irkit.Graph((x, w), (op.com_microsoft.FusedMatMul(x, w, alpha=2.0),)))
     assert str(fused.flops) == "272*n" and not fused.uncounted
+
+
+def test_an_operator_of_ones_own_takes_what_its_definition_takes() -> None:
+    @irkit.operator("mylib::Twice", dtypes={"x": "float"})
+    def twice(x: Any) -> Any:
+        """x + x, then exp"""
+        return op.Exp(op.Add(x, x))
+
+    x = parameter("n", 8)
+    counted = irkit.stats(irkit.Graph((x,), (twice(x),)))
+    assert str(counted.flops) == "16*n" and dict(counted.operators) == {"mylib::Twice": 1}
+    unknown = irkit.custom("mylib::Other", x, type=x.type)
+    assert dict(irkit.stats(irkit.Graph((x,), (unknown,))).uncounted) == {"mylib::Other": 1}
 
 
 def test_what_has_no_formula_is_said() -> None:
