@@ -126,7 +126,11 @@ build/layouts/optimum/.ready:
 	build/layouts/optimum/bin/python -m pip install 'optimum-onnx[onnxruntime]==0.1.0'
 	touch $@
 
-layouts: $(READY) build/layouts/optimum/.ready
+build/layouts/node_modules/.ready:
+	npm install --ignore-scripts --no-save --prefix build/layouts @huggingface/transformers@4.3.1
+	touch $@
+
+layouts: $(READY) build/layouts/optimum/.ready build/layouts/node_modules/.ready
 	$(BIN)/python -m pip install --quiet -e '.[genai]' -c constraints.txt
 	$(BIN)/python -m tests.tables.layouts $(LAYOUTS_ARGS)
 

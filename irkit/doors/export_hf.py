@@ -16,7 +16,7 @@ def export_hf(
         Path, typer.Argument(exists=True, help="config.json, or a folder that save_pretrained wrote, weights and all")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", file_okay=False, help="the folder to write")],
-    layout: Annotated[str, typer.Option(help="whose names and files: optimum, or genai")] = "optimum",
+    layout: Annotated[str, typer.Option(help="whose names and files: optimum, transformers.js or genai")] = "optimum",
     task: Annotated[
         str | None,
         typer.Option(help="what the model is for, such as text-generation; what the configuration names if not given"),
@@ -25,6 +25,10 @@ def export_hf(
         bool, typer.Option("--random", help="random weights, where there are none beside the configuration")
     ] = False,
     seed: Annotated[int, typer.Option(help="with --random: the seed of the weights")] = 0,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(help="for transformers.js: fp32, fp16, q8, int8, uint8, q4 or q4f16; may be repeated"),
+    ] = None,
     opset: Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26")] = None,
     target: Annotated[str, typer.Option(help="what will run the model, as for export")] = "onnxruntime-cpu",
     precision: Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")] = None,
@@ -35,7 +39,7 @@ def export_hf(
     """
     asked: dict[str, Any] = {"opset": opset, "target": target, "precision": precision, "quantize": quantize}
     made = upstairs("lowering.layouts.export_hf").export_hf(
-        source, output, layout, task=task, random=random, seed=seed, **asked
+        source, output, layout, task=task, random=random, seed=seed, dtypes=dtype or (), **asked
     )
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for path in made.files:

@@ -1,8 +1,8 @@
-"""`export_hf`: a model of transformers as a folder that optimum or onnxruntime-genai read."""
+"""`export_hf`: a model of transformers as a folder that optimum, transformers.js or onnxruntime-genai read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,11 +11,14 @@ from lowering.errors import CaptureError
 from lowering.layouts.genai import write_genai
 from lowering.layouts.optimum import write_optimum
 from lowering.layouts.sources import require_folder, source_of
+from lowering.layouts.transformers_js import write_transformers_js
 from lowering.layouts.written import Layout, Order
 from lowering.records.options import ExportOptions
 
-OPTIMUM = "optimum"
-LAYOUTS: Mapping[str, Callable[[Order], Layout]] = MappingProxyType({OPTIMUM: write_optimum, "genai": write_genai})
+OPTIMUM, JS = "optimum", "transformers.js"
+LAYOUTS: Mapping[str, Callable[[Order], Layout]] = MappingProxyType(
+    {OPTIMUM: write_optimum, JS: write_transformers_js, "genai": write_genai}
+)
 """What writes each layout."""
 
 
@@ -27,6 +30,7 @@ def export_hf(
     task: str | None = None,
     random: bool = False,
     seed: int = 0,
+    dtypes: Sequence[str] = (),
     **options: Any,
 ) -> Layout:
     """Writes a model of transformers into a folder from which another library loads it.
@@ -34,10 +38,12 @@ def export_hf(
     Args:
         source: a model in eval mode; a folder that `save_pretrained` wrote; or the path of a configuration.
         folder: where to write; made where it is missing.
-        layout: whose names and files: "optimum", or "genai" for onnxruntime-genai.
+        layout: whose names and files: "optimum", "transformers.js", or "genai" for onnxruntime-genai.
         task: what the model is for, as optimum calls it: "text-generation", "feature-extraction" and others; what the
             configuration names where it is not given.
         random: random weights, after `seed`, for a configuration without any.
+        dtypes: for transformers.js, the numbers of each model that is written, by its names: "fp32", "fp16", "q8",
+            "int8", "uint8", "q4", "q4f16"; "fp32" if not given.
         options: those of `irkit.to_onnx` that say how to export: opset, target, rules, precision, quantize and others.
 
     Returns what was written. Raises CaptureError for a source, task or model that there is no layout for, and what
@@ -52,4 +58,7 @@ def export_hf(
             f"{type(meant.model).__name__} has an encoder, and decoders alone are laid out",
             hint="lowering.generation serves it",
         )
-    return LAYOUTS[layout](Order(meant, require_folder(folder), settings))
+    if dtypes and layout != JS:
+        raise CaptureError(f"dtypes are for {JS}", hint="say precision= and quantize= in other layouts")
+    names = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
+    return LAYOUTS[layout](Order(meant, require_folder(folder), settings, names))

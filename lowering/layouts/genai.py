@@ -30,6 +30,11 @@ def write_genai(order: Order) -> Layout:
     """Writes the model, its configurations, and that of onnxruntime-genai. Raises CaptureError for a model whose
     configuration does not say which token ends a text."""
     model = order.source.model
+    if not model.can_generate():
+        raise CaptureError(
+            f"{type(model).__name__} does not generate, and onnxruntime-genai does nothing else",
+            hint="take the layout of optimum, or of transformers.js",
+        )
     programs, graphs = programs_of([decoder_part(model)], order.options)
     said = genai_config(model, graphs["model"])
     files = write_graphs(graphs, programs, order.folder, WEIGHTS)

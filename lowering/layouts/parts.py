@@ -23,6 +23,12 @@ BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
 """The names of dimensions, as optimum has them."""
 
+STEPS = {
+    "read a prompt": {BATCH: 1, SEQUENCE: 4, PAST: 0},
+    "go on token by token": {BATCH: 1, SEQUENCE: 1, PAST: 4},
+}
+"""What a decoder does."""
+
 PROMPT = 3
 """So many tokens are in the cache of the example."""
 
@@ -33,14 +39,16 @@ CACHED = re.compile(r"^(?:output\.)?past_key_values\.(\d+)\.(key|value)$")
 class Part:
     """A program of a layout: its name, which is that of its file too, and what it is captured with.
 
-    `names` gives a tensor, which irkit calls by its path, the name that readers look for.
+    `results` gives a result, which irkit calls by its path, the name that readers look for. `needed` are sizes that the
+    program must take, by what it does at them.
     """
 
     name: str
     module: Any
     call: Mapping[str, Any]
     shapes: Mapping[str, Any]
-    results: Callable[[str], str]
+    results: Callable[[str], str] = str
+    needed: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def program(self, options: ExportOptions) -> Program:
         """The program. Raises what `irkit.to_onnx` raises, and CaptureError where a size that shall vary is fixed."""
@@ -71,7 +79,7 @@ def decoder_part(model: Any, name: str = "model") -> Part:
         "position_ids": axes,
         "past_key_values": {0: BATCH, 2: PAST},
     }
-    return Part(name, model, call, {key: each for key, each in shapes.items() if key in call}, present_name)
+    return Part(name, model, call, {key: each for key, each in shapes.items() if key in call}, present_name, STEPS)
 
 
 def decoder_call(model: Any) -> dict[str, Any]:

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
+import torch
+import transformers
 
 import lowering
 from irkit.errors import IrkitError
 from tests.support.readers import READERS, Reader
-from tests.zoo.generating import GENERATORS, Generator, prompt
+from tests.zoo.case import config_of
+from tests.zoo.generating import GENERATORS, Generator, generator_named, prompt
 
 PAGE = Path(__file__).parents[2] / "docs" / "measured" / "layouts.md"
 HEAD = """# Layouts that others read
@@ -25,7 +29,7 @@ HEAD = """# Layouts that others read
 Written by `make layouts`: tiny models of transformers {version} with random weights, written by `lowering.export_hf` in
 each layout, loaded by the library that the layout is of, and asked for eight tokens, greedily, of two prompts one of
 which is padded on the left, and of one shorter. "equal" is equal to eager's tokens. onnxruntime-genai 0.18 hides no
-padding of a batch, so its prompts have none.
+padding of a batch, so its prompts have none. Models that read once are compared by their numbers.
 
 {summary}
 
@@ -35,7 +39,26 @@ padding of a batch, so its prompts have none.
 OPTIONS: dict[str, Any] = {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
 PROMPTS: Mapping[str, Any] = {"genai": lambda: [prompt(2, 5), prompt(1, 3)]}
 """Prompts of another kind than others get: onnxruntime-genai 0.18 hides no padding, whatever pads."""
-CLASSES = {"causal": "ORTModelForCausalLM"}
+SMALL: dict[str, Any] = {
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
+PIXELS: dict[str, Any] = {**SMALL, "image_size": 16, "patch_size": 8, "num_labels": 3}
+DISTIL: dict[str, Any] = {"vocab_size": 64, "dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
+READ_ONCE: Mapping[str, tuple[str, dict[str, Any], str, str]] = {
+    "BertModel": ("BertConfig", SMALL, "FeatureExtraction", "last_hidden_state"),
+    "BertForMaskedLM": ("BertConfig", SMALL, "MaskedLM", "logits"),
+    "RobertaForSequenceClassification": ("RobertaConfig", SMALL, "SequenceClassification", "logits"),
+    "DistilBertForTokenClassification": ("DistilBertConfig", DISTIL, "TokenClassification", "logits"),
+    "ElectraForQuestionAnswering": (
+        "ElectraConfig",
+        {**SMALL, "embedding_size": 16},
+        "QuestionAnswering",
+        "end_logits",
+    ),
+    "ViTForImageClassification": ("ViTConfig", PIXELS, "ImageClassification", "logits"),
+}
+"""Models that read once: the configuration, what the libraries call the task, and the output that is compared."""
 
 
 @attrs.frozen
@@ -58,8 +81,27 @@ def asked_of(generator: Generator, layout: str, folder: Path, prompts: int = 2) 
             expected = model.generate(**inputs, **OPTIONS).tolist()
             plain = {name: each.tolist() for name, each in inputs.items()}
             job = {"folder": str(folder), "kind": "generate", "inputs": plain, "options": OPTIONS}
-            found.append(Asked(generator.name, {**job, "class": CLASSES["causal"]}, expected))
+            found.append(Asked(generator.name, {**job, "class": "ORTModelForCausalLM"}, expected))
     return found
+
+
+def read_once(name: str, layout: str, folder: Path) -> list[Asked]:
+    """The model that reads once written into a folder, and what is asked of it."""
+    kind, sizes, task, output = READ_ONCE[name]
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        model = getattr(transformers, name)(config_of(kind, **sizes)).eval()
+        lowering.export_hf(model, folder, layout)
+        inputs = {"pixel_values": torch.rand(3, 3, 16, 16)} if "pixel_values" in model.main_input_name else prompt(3, 7)
+        expected = getattr(model(**inputs), output).tolist()
+    classes = {
+        "class": f"ORTModelFor{task}",
+        "js": "AutoModel" if task == "FeatureExtraction" else f"AutoModelFor{task}",
+    }
+    plain = {key: each.tolist() for key, each in inputs.items()}
+    job = {"folder": str(folder), "kind": "infer", "inputs": plain, "options": {"output": output}, **classes}
+    return [Asked(name, job, expected)]
 
 
 def said(asked: Sequence[Asked], answers: Sequence[Mapping[str, Any]]) -> str:
@@ -67,21 +109,30 @@ def said(asked: Sequence[Asked], answers: Sequence[Mapping[str, Any]]) -> str:
     for each, answer in zip(asked, answers, strict=True):
         if "problem" in answer:
             return " ".join(answer["problem"].split())[:240].replace("|", "/")
-        if answer["found"] != each.expected:
+        if each.job["kind"] == "generate" and answer["found"] != each.expected:
             return "other tokens"
+        if each.job["kind"] == "infer" and not np.allclose(answer["found"], each.expected, rtol=1e-4, atol=1e-5):
+            return f"other numbers, by {np.abs(np.subtract(answer['found'], each.expected)).max():.1e}"
     return "equal"
 
 
-def cells(generators: Sequence[Generator], layout: str, reader: Reader) -> dict[str, str]:
+def written(name: str, layout: str, folder: Path, prompts: int = 2) -> list[Asked]:
+    """The model of that name written into a folder, and what is asked of it."""
+    if name in READ_ONCE:
+        return read_once(name, layout, folder)
+    return asked_of(generator_named(name), layout, folder, prompts)
+
+
+def cells(names: Sequence[str], layout: str, reader: Reader) -> dict[str, str]:
     """What becomes of each model in a layout, read by its library."""
     found, asked = dict[str, str](), dict[str, list[Asked]]()
     with tempfile.TemporaryDirectory() as place:
-        for generator in generators:
+        for name in names:
             try:
-                asked[generator.name] = asked_of(generator, layout, Path(place, generator.name))
+                asked[name] = written(name, layout, Path(place, name))
             except Exception as error:
                 what = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {error}"
-                found[generator.name] = f"not written: {' '.join(what.split())[:240]}".replace("|", "/")
+                found[name] = f"not written: {' '.join(what.split())[:240]}".replace("|", "/")
         answers = iter(reader.answers([each.job for every in asked.values() for each in every]))
         for name, every in asked.items():
             found[name] = said(every, [next(answers) for _ in every])
@@ -90,20 +141,17 @@ def cells(generators: Sequence[Generator], layout: str, reader: Reader) -> dict[
 
 def main() -> None:
     """Tries the models, prints a row each, and writes the page where all were tried."""
-    import transformers
-
-    names = sys.argv[1:]
-    chosen = [each for each in GENERATORS if not names or each.name in names]
+    every = [*(each.name for each in GENERATORS), *READ_ONCE]
+    names = [name for name in every if not sys.argv[1:] or name in sys.argv[1:]]
     readers = {layout: make() for layout, make in READERS.items()}
-    columns = {layout: cells(chosen, layout, reader) for layout, reader in readers.items() if not reader.missing}
-    rows = [f"| {g.name} | {' | '.join(column[g.name] for column in columns.values())} |" for g in chosen]
+    columns = {layout: cells(names, layout, reader) for layout, reader in readers.items() if not reader.missing}
+    rows = [f"| {name} | {' | '.join(column[name] for column in columns.values())} |" for name in names]
     print("\n".join(rows))
-    if not names and len(columns) == len(readers):
+    if names == every and len(columns) == len(readers):
         counts = (f"{sum(c == 'equal' for c in column.values())} in {name}'s" for name, column in columns.items())
-        summary = f"Of {len(chosen)} models the tokens are equal of {', '.join(counts)} layout."
         head = HEAD.format(
             version=transformers.__version__,
-            summary=summary,
+            summary=f"Of {len(names)} models, equal are {', '.join(counts)} layout.",
             layouts=" | ".join(columns),
             rules=" | ".join("---" for _ in columns),
         )

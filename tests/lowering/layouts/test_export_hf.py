@@ -20,9 +20,10 @@ from irkit.doors.cli import app
 from irkit.errors import IrkitError
 from irkit.onnx.sessions import session
 from lowering.errors import CaptureError
+from lowering.layouts.transformers_js import write_alone
 from tests.support.draws import drawn
 from tests.support.readers import READERS
-from tests.tables.layouts import asked_of, said
+from tests.tables.layouts import said, written
 from tests.zoo.generating import DECODERS, generator_named, prompt
 
 STATES = ("MambaForCausalLM", "Mamba2ForCausalLM", "Lfm2ForCausalLM", "Qwen3NextForCausalLM")
@@ -145,22 +146,93 @@ def test_what_is_no_model_of_transformers_is_refused(tmp_path: Path) -> None:
         lowering.export_hf(llama(), tmp_path / "file")
 
 
-def test_optimum_loads_and_generates(tmp_path: Path) -> None:
-    reader = READERS["optimum"]()
+def require_equal(layout: str, names: list[str], place: Path) -> None:
+    """Fails unless the library of a layout gives for these models what eager gives; skips where it is missing."""
+    reader = READERS[layout]()
     if reader.missing:
         pytest.skip(reader.missing)
-    names = [each for each in decoders(2) if each not in OPTIMUM_LACKS]
-    asked = [each for name in names for each in asked_of(generator_named(name), "optimum", tmp_path / name)]
+    asked = [each for name in names for each in written(name, layout, place / name)]
     assert asked and said(asked, reader.answers([each.job for each in asked])) == "equal"
+
+
+def test_optimum_loads_and_generates(tmp_path: Path) -> None:
+    names = [each for each in decoders(1) if each not in OPTIMUM_LACKS]
+    require_equal("optimum", [*names, "BertModel"], tmp_path)
+
+
+def test_transformers_js_loads_and_generates(tmp_path: Path) -> None:
+    require_equal("transformers.js", ["LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"], tmp_path)
 
 
 def test_genai_loads_and_generates(tmp_path: Path) -> None:
-    reader = READERS["genai"]()
+    names = [each for each in (*decoders(1), "LlamaForCausalLM") if each != "DeepseekV3ForCausalLM"]  # values as keys
+    require_equal("genai", names, tmp_path)
+
+
+def logits(path: Path, asked: Mapping[str, torch.Tensor]) -> np.ndarray[Any, Any]:
+    """What a decoder in a file gives for prompts."""
+    opened = session(path)
+    dims = {e.name: e.type.tensor_type.shape.dim for e in onnx.load(path, load_external_data=False).graph.input}
+    ids, mask = asked["input_ids"].numpy(), asked["attention_mask"].numpy()
+    feeds = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clip(0)}
+    empty = {name: (len(ids), each[1].dim_value, 0, each[-1].dim_value) for name, each in dims.items()}
+    return opened.run([feeds.get(name, np.zeros(empty[name], np.float32)) for name in dims])[0]
+
+
+def test_transformers_js_takes_the_numbers_that_it_is_asked_for(tmp_path: Path) -> None:
+    """One capture, a model for each dtype, under the names that transformers.js looks for."""
+    folder, asked = tmp_path / "made", prompt(2, 5, 2)
+    dtypes = ("fp32", "fp16", "q8", "uint8", "q4", "q4f16")
+    made = lowering.export_hf(llama(), folder, "transformers.js", dtypes=dtypes)
+    files = {each.name for each in (folder / "onnx").iterdir()}
+    ends = ("", "_fp16", "_quantized", "_uint8", "_q4", "_q4f16")
+    assert files == {f"model{end}.onnx" for end in ends} and set(made.programs) == {f"model{end}" for end in ends}
+    assert "transformers.js_config" not in json.loads((folder / "config.json").read_text())
+    operators = {each.op_type for each in onnx.load(folder / "onnx" / "model_q4.onnx").graph.node}
+    assert "MatMulNBits" in operators
+    right = logits(folder / "onnx" / "model.onnx", asked)
+    with torch.no_grad():
+        np.testing.assert_allclose(right[1], llama()(**asked).logits.numpy()[1], rtol=1e-4, atol=1e-5)
+    for end in ends[1:]:
+        found = logits(folder / "onnx" / f"model{end}.onnx", asked)
+        assert 0 < np.abs(found - right).max() < 0.5 * np.abs(right).max(), end
+    reader = READERS["transformers.js"]()
     if reader.missing:
         pytest.skip(reader.missing)
-    names = [each for each in (*decoders(2), "LlamaForCausalLM") if each != "DeepseekV3ForCausalLM"]  # values as keys
-    asked = [each for name in names for each in asked_of(generator_named(name), "genai", tmp_path / name)]
-    assert asked and said(asked, reader.answers([each.job for each in asked])) == "equal"
+    plain = {name: each.tolist() for name, each in asked.items()}
+    job = {"folder": str(folder), "kind": "infer", "inputs": plain, "options": {"output": "logits"}}
+    for answer, end in zip(reader.answers([{**job, "dtype": each} for each in dtypes]), ends, strict=True):
+        assert "problem" not in answer, answer
+        wanted = logits(folder / "onnx" / f"model{end}.onnx", asked)
+        np.testing.assert_allclose(answer["found"], wanted, rtol=2e-2, atol=2e-3)
+
+
+def test_the_settings_of_transformers_js_say_where_weights_are(tmp_path: Path) -> None:
+    lowering.export_hf(llama(), tmp_path, "transformers.js", dtypes="fp16")
+    assert json.loads((tmp_path / "config.json").read_text())["transformers.js_config"] == {"dtype": "fp16"}
+    program = lowering.export_hf(llama(), tmp_path, "transformers.js").programs["model"]
+    paths = write_alone(program.ready, program.opset, tmp_path / "onnx", "model", limit=1000)
+    assert [each.name for each in paths] == ["model.onnx", "model.onnx_data"] and paths[1].stat().st_size > 10_000
+    onnx.checker.check_model(str(paths[0]))
+    for wrong, told in (({"dtypes": ("q3",)}, "no dtype 'q3'"), ({"precision": "float16"}, "what dtypes say")):
+        with pytest.raises(CaptureError, match=told):
+            lowering.export_hf(llama(), tmp_path, "transformers.js", **wrong)
+    with pytest.raises(CaptureError, match=r"dtypes are for transformers\.js"):
+        lowering.export_hf(llama(), tmp_path, "optimum", dtypes=("q4",))
+
+
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "ViTForImageClassification"])
+def test_a_model_that_reads_once_gives_what_it_gives_in_torch(name: str, tmp_path: Path) -> None:
+    asked = written(name, "optimum", tmp_path)[0]
+    opened = session(tmp_path / "model.onnx")
+    inputs = [each.name for each in onnx.load(tmp_path / "model.onnx", load_external_data=False).graph.input]
+    feeds = {key: np.array(each) for key, each in asked.job["inputs"].items()}
+    feeds["token_type_ids"] = np.zeros((3, 7), np.int64)
+    given = [feeds[key].astype(np.float32) if key == "pixel_values" else feeds[key] for key in inputs]
+    found = dict(zip(opened.outputs, opened.run(given), strict=True))
+    np.testing.assert_allclose(found["logits"], asked.expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(CaptureError, match="does not generate"):
+        written(name, "genai", tmp_path)
 
 
 def test_the_configuration_of_genai_says_what_the_model_is(tmp_path: Path) -> None:

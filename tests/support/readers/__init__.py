@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,4 +61,13 @@ def genai() -> Reader:
     return Reader("onnxruntime-genai", (sys.executable, str(HERE / "genai_reader.py")), missing)
 
 
-READERS = {"optimum": optimum, "genai": genai}
+def transformers_js() -> Reader:
+    """transformers.js, under node."""
+    library = PLACE / "node_modules" / "@huggingface" / "transformers" / "dist" / "transformers.node.mjs"
+    missing = (
+        "" if library.exists() and shutil.which("node") else "transformers.js wants node: `make layouts` installs it"
+    )
+    return Reader("transformers.js", ("node", str(HERE / "transformers_js_reader.mjs"), str(library)), missing)
+
+
+READERS = {"optimum": optimum, "transformers.js": transformers_js, "genai": genai}
