@@ -53,11 +53,6 @@ def export_hf(
         raise IrkitError(f"there is no layout {layout!r}", hint=f"take one of {', '.join(LAYOUTS)}")
     settings = ExportOptions(**options)
     meant = source_of(source, task, random, seed)
-    if meant.model.config.is_encoder_decoder:
-        raise CaptureError(
-            f"{type(meant.model).__name__} has an encoder, and decoders alone are laid out",
-            hint="lowering.generation serves it",
-        )
     if dtypes and layout != JS:
         raise CaptureError(f"dtypes are for {JS}", hint="say precision= and quantize= in other layouts")
     names = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)

@@ -11,7 +11,7 @@ from irkit.core.types import Tensor
 from irkit.support.files import atomic_write
 from lowering.errors import CaptureError
 from lowering.layouts.parts import decoder_part
-from lowering.layouts.written import Layout, Order, programs_of, write_graphs
+from lowering.layouts.written import Layout, Order, graphs_of, programs_of, write_graphs
 
 CONFIG = "genai_config.json"
 WEIGHTS = "model.onnx.data"
@@ -30,14 +30,21 @@ def write_genai(order: Order) -> Layout:
     """Writes the model, its configurations, and that of onnxruntime-genai. Raises CaptureError for a model whose
     configuration does not say which token ends a text."""
     model = order.source.model
+    if model.config.is_encoder_decoder:
+        raise CaptureError(
+            f"{type(model).__name__} has an encoder, and decoders alone are laid out for onnxruntime-genai",
+            hint="take the layout of optimum, or of transformers.js",
+        )
     if not model.can_generate():
         raise CaptureError(
             f"{type(model).__name__} does not generate, and onnxruntime-genai does nothing else",
             hint="take the layout of optimum, or of transformers.js",
         )
-    programs, graphs = programs_of([decoder_part(model)], order.options)
+    parts = [decoder_part(model)]
+    programs = programs_of(parts, order.options)
+    graphs = graphs_of(parts, programs)
     said = genai_config(model, graphs["model"])
-    files = write_graphs(graphs, programs, order.folder, WEIGHTS)
+    files = write_graphs(graphs, programs["model"].opset, order.folder, WEIGHTS)
     with atomic_write(order.folder / CONFIG) as file:
         file.write(json.dumps(said, indent=2).encode())
     beside: list[Path] = order.source.copy_beside(order.folder)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import torch
 
 from irkit.contract.sizes import check_sizes
-from irkit.core.ir import Graph
+from irkit.core.ir import Graph, Port, Value
 from irkit.errors import ContractError
 from lowering.errors import CaptureError
 from lowering.program.program import Program
@@ -32,6 +32,7 @@ STEPS = {
 PROMPT = 3
 """So many tokens are in the cache of the example."""
 
+LAYERED = re.compile(r"^(?:past_key_values|present)\.(\d+)\.")
 CACHED = re.compile(r"^(?:output\.)?past_key_values\.(\d+)\.(key|value)$")
 
 
@@ -39,15 +40,16 @@ CACHED = re.compile(r"^(?:output\.)?past_key_values\.(\d+)\.(key|value)$")
 class Part:
     """A program of a layout: its name, which is that of its file too, and what it is captured with.
 
-    `results` gives a result, which irkit calls by its path, the name that readers look for. `needed` are sizes that the
-    program must take, by what it does at them.
+    `names` gives what irkit calls by its path the name that readers look for: a parameter, or, where it is asked with
+    True, a result, None for one that is left out. `needed` are sizes that the program must take, by what it does at
+    them.
     """
 
     name: str
     module: Any
     call: Mapping[str, Any]
     shapes: Mapping[str, Any]
-    results: Callable[[str], str] = str
+    names: Callable[[str, bool], str | None] = lambda path, _: path
     needed: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def program(self, options: ExportOptions) -> Program:
@@ -57,13 +59,34 @@ class Part:
             return export_model(self.module, (), dict(self.call), asked)
 
     def graph(self, program: Program) -> Graph:
-        """What is written: the graph with its conditions on data, its results called as readers want them."""
+        """What is written: the graph with its conditions on data, its tensors called as readers want them, in order."""
         made = program.written()
-        results = tuple(
-            attrs.evolve(port, name=self.results(port.name)) if port.role == "output" else port
-            for port in made.signature.results
+        params = sides(made.signature.params, made.params, lambda path: self.names(path, False))
+        results = sides(made.signature.results, made.results, lambda path: self.names(path, True))
+        signature = attrs.evolve(
+            made.signature, params=tuple(port for port, _ in params), results=tuple(port for port, _ in results)
         )
-        return attrs.evolve(made, signature=attrs.evolve(made.signature, results=results))
+        return attrs.evolve(
+            made, params=tuple(v for _, v in params), results=tuple(v for _, v in results), signature=signature
+        )
+
+
+def sides(
+    ports: Sequence[Port], values: Sequence[Value], name_of: Callable[[str], str | None]
+) -> list[tuple[Port, Value]]:
+    """The parameters or results of a graph by their new names: caches by layer, behind all others."""
+    found = list[tuple[Port, Value]]()
+    for port, value in zip(ports, values, strict=True):
+        name = name_of(port.name) if port.role in ("input", "output") else port.name
+        if name is not None:
+            found.append((attrs.evolve(port, name=name), value))
+    return sorted(found, key=lambda each: layer_of(each[0].name))
+
+
+def layer_of(name: str) -> int:
+    """The number of the layer in the name of a cache; -1 in other names."""
+    found = LAYERED.match(name)
+    return int(found[1]) if found else -1
 
 
 def decoder_part(model: Any, name: str = "model") -> Part:
@@ -134,8 +157,10 @@ def is_plain(layer: Any) -> bool:
     return set(held) == {"keys", "values"} and all(each.dim() == 4 for each in held.values())
 
 
-def present_name(path: str) -> str:
+def present_name(path: str, is_result: bool) -> str:
     """`present.0.key` for the keys of the first layer that a model gives back; any other name as it is."""
+    if not is_result:
+        return path
     found = CACHED.match(path)
     return path if found is None else f"present.{found[1]}.{found[2]}"
 

@@ -17,15 +17,17 @@ from irkit.onnx.shared_weights import write_models
 from irkit.onnx.writing.models import weights_of
 from irkit.support.files import atomic_write
 from lowering.errors import CaptureError
+from lowering.layouts.seq2seq import FIRST, WITH_PAST
 from lowering.layouts.sources import CONFIG
-from lowering.layouts.written import Layout, Order, parts_of, programs_of
-from lowering.program.clock import Clock
+from lowering.layouts.written import Layout, Order, graphs_of, parts_of, programs_again, programs_of
 from lowering.program.program import Program
-from lowering.program.to_onnx import Goal, finished, optimized
 from lowering.records.options import ExportOptions
 from passes.quantization import Quantization
 
 FOLDER = "onnx"
+UNUSED = (FIRST, WITH_PAST)
+"""Models that transformers.js does not load: it has both in one."""
+
 SETTINGS = "transformers.js_config"
 FP32, BROWSERS = "fp32", "q8"
 """The numbers that a model is of if nobody says otherwise, and those that transformers.js looks for in a browser."""
@@ -50,16 +52,17 @@ def write_transformers_js(order: Order) -> Layout:
     there is none of, and for numbers that the options ask for too."""
     dtypes = known_dtypes(order)
     parts = parts_of(order.source.model)
-    first, _ = programs_of(parts, options_of(order.options, dtypes[0]))
+    first = programs_of(parts, options_of(order.options, dtypes[0]))
     programs, files, beside = dict[str, Program](), list[Path](), dict[str, int]()
     for dtype in dtypes:
-        for part in parts:
-            made = (
-                first[part.name] if dtype == dtypes[0] else remade(first[part.name], options_of(order.options, dtype))
-            )
-            name = part.name + DTYPES[dtype][0]
-            programs[name] = made
-            paths = write_alone(part.graph(made), made.opset, order.folder / FOLDER, name)
+        options, end = options_of(order.options, dtype), DTYPES[dtype][0]
+        made = first if dtype == dtypes[0] else programs_again(first, options)
+        programs |= {name + end: each for name, each in made.items()}
+        opset = next(iter(made.values())).opset
+        for name, graph in graphs_of(parts, made).items():
+            if name in UNUSED:
+                continue
+            paths = write_alone(graph, opset, order.folder / FOLDER, name + end)
             files += paths
             beside |= {paths[0].name: 1} if len(paths) > 1 else {}
     files += order.source.copy_beside(order.folder)
@@ -91,12 +94,6 @@ def options_of(options: ExportOptions, dtype: str) -> ExportOptions:
     if asked.get("quantize") == "int4" and isinstance(options.target, str) and "+" not in options.target:
         asked["target"] = f"{options.target}+com.microsoft"
     return attrs.evolve(options, **asked)
-
-
-def remade(program: Program, options: ExportOptions) -> Program:
-    """A program with other numbers, of what was captured once."""
-    goal, low, clock = Goal.of(options), program.lowered, Clock(progress=options.progress)
-    return finished(low, optimized(low.watched, goal, clock), goal, clock, program.model)
 
 
 def write_alone(graph: Graph, opset: int, folder: Path, name: str, limit: int = AUTO_LIMIT) -> list[Path]:

@@ -11,9 +11,12 @@ import attrs
 from irkit.core.ir import Graph
 from irkit.onnx.shared_weights import write_models
 from lowering.layouts.encoders import encoder_part
+from lowering.layouts.merged import merged_decoders
 from lowering.layouts.parts import Part, decoder_part, require_sizes
+from lowering.layouts.seq2seq import FIRST, MERGED, WITH_PAST, seq2seq_parts
 from lowering.layouts.sources import Source
 from lowering.program.program import Program
+from lowering.program.to_onnx import export_again
 from lowering.records.options import ExportOptions
 
 
@@ -41,27 +44,44 @@ class Layout:
 
 def parts_of(model: Any) -> list[Part]:
     """The programs that a model consists of. Raises CaptureError for a model that there is no layout for."""
-    if model.can_generate():
-        return [decoder_part(model)]
-    return [encoder_part(model)]
+    if model.config.is_encoder_decoder and model.can_generate():
+        return seq2seq_parts(model)
+    return [decoder_part(model)] if model.can_generate() else [encoder_part(model)]
 
 
-def programs_of(parts: Sequence[Part], options: ExportOptions) -> tuple[dict[str, Program], dict[str, Graph]]:
-    """The program of each part by name, and the graph of it that is written. Raises what `irkit.to_onnx` raises, and
-    CaptureError for a program that does not read prompts, or does not go on from them."""
-    programs = {part.name: part.program(options) for part in parts}
-    graphs = {part.name: part.graph(programs[part.name]) for part in parts}
+def programs_of(parts: Sequence[Part], options: ExportOptions) -> dict[str, Program]:
+    """The program of each part by name, all of one opset. Raises what `irkit.to_onnx` raises, and CaptureError for a
+    program that does not read prompts, or does not go on from them."""
+    found = of_one_opset({part.name: part.program(options) for part in parts}, options)
     for part in parts:
         for what, sizes in part.needed.items():
-            require_sizes(graphs[part.name], sizes, what)
-    return programs, graphs
+            require_sizes(found[part.name].ready, sizes, what)
+    return found
 
 
-def write_graphs(
-    graphs: Mapping[str, Graph], programs: Mapping[str, Program], folder: Path, weights: str
-) -> list[Path]:
+def programs_again(programs: Mapping[str, Program], options: ExportOptions) -> dict[str, Program]:
+    """The same programs with other options, of what was captured once."""
+    return of_one_opset({name: export_again(each, options) for name, each in programs.items()}, options)
+
+
+def of_one_opset(programs: Mapping[str, Program], options: ExportOptions) -> dict[str, Program]:
+    """Programs of the newest opset among theirs: two of them may become one model."""
+    newest = max(program.opset for program in programs.values())
+    settled = attrs.evolve(options, opset=newest)
+    return {name: made if made.opset == newest else export_again(made, settled) for name, made in programs.items()}
+
+
+def graphs_of(parts: Sequence[Part], programs: Mapping[str, Program]) -> dict[str, Graph]:
+    """The graph of each part by name, and that of two decoders as one."""
+    found = {part.name: part.graph(programs[part.name]) for part in parts}
+    if WITH_PAST in found:
+        found[MERGED] = merged_decoders(found[FIRST], found[WITH_PAST])
+    return found
+
+
+def write_graphs(graphs: Mapping[str, Graph], opset: int, folder: Path, weights: str) -> list[Path]:
     """Writes each graph as a model of its name, and the weights of all of them, each once, into a file; returns the
     paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = write_models({name: (graph, programs[name].opset) for name, graph in graphs.items()}, folder, weights)
+    written = write_models({name: (graph, opset) for name, graph in graphs.items()}, folder, weights)
     return [*written.values(), *(path for path in (folder / weights,) if path.exists())]

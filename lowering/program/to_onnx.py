@@ -68,6 +68,13 @@ def export_model(
     return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_to, goal, watched.whole))
 
 
+def export_again(program: Program, options: ExportOptions) -> Program:
+    """What `to_onnx` makes with other options of target, opset, rules, precision or integers, of what was captured and
+    lowered once for `program`. Raises what it raises for these."""
+    goal, low, clock = Goal.of(options), program.lowered, Clock(progress=options.progress)
+    return finished(low, optimized(low.watched, goal, clock), goal, clock, program.model)
+
+
 def optimized(watched: Watched, goal: Goal, clock: Clock, observe: Observer = nobody) -> Watched:
     """The graph with seeds for its draws, and simplified, as far as the goal asks for either."""
     drawn = watched if goal.seed is None else watched.then(partial(seeded, seed=goal.seed))

@@ -78,11 +78,21 @@ def asked_of(generator: Generator, layout: str, folder: Path, prompts: int = 2) 
         lowering.export_hf(model, folder, layout)
         found = list[Asked]()
         for inputs in PROMPTS.get(layout, generator.prompts)()[:prompts]:
+            if layout == "transformers.js" and model.main_input_name == "input_features":
+                inputs = {name: each[:1] for name, each in inputs.items()}  # it hears one sound at a time
             expected = model.generate(**inputs, **OPTIONS).tolist()
             plain = {name: each.tolist() for name, each in inputs.items()}
             job = {"folder": str(folder), "kind": "generate", "inputs": plain, "options": OPTIONS}
-            found.append(Asked(generator.name, {**job, "class": "ORTModelForCausalLM"}, expected))
+            found.append(Asked(generator.name, {**job, **classes_of(model)}, expected))
     return found
+
+
+def classes_of(model: Any) -> dict[str, str]:
+    """The classes by which optimum and transformers.js load a model that generates."""
+    if not model.config.is_encoder_decoder:
+        return {"class": "ORTModelForCausalLM", "js": "AutoModelForCausalLM"}
+    kind = "Seq2SeqLM" if model.main_input_name == "input_ids" else "SpeechSeq2Seq"
+    return {"class": f"ORTModelFor{kind}", "js": f"AutoModelFor{kind}"}
 
 
 def read_once(name: str, layout: str, folder: Path) -> list[Asked]:

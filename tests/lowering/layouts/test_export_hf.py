@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import lowering
 from irkit.doors.cli import app
 from irkit.errors import IrkitError
+from irkit.onnx.load import load
 from irkit.onnx.sessions import session
 from lowering.errors import CaptureError
 from lowering.layouts.transformers_js import write_alone
@@ -157,11 +158,12 @@ def require_equal(layout: str, names: list[str], place: Path) -> None:
 
 def test_optimum_loads_and_generates(tmp_path: Path) -> None:
     names = [each for each in decoders(1) if each not in OPTIMUM_LACKS]
-    require_equal("optimum", [*names, "BertModel"], tmp_path)
+    names += ["BertModel", "T5ForConditionalGeneration", "WhisperForConditionalGeneration"]
+    require_equal("optimum", names, tmp_path)
 
 
 def test_transformers_js_loads_and_generates(tmp_path: Path) -> None:
-    require_equal("transformers.js", ["LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"], tmp_path)
+    require_equal("transformers.js", ["GPT2LMHeadModel", "BertForMaskedLM", "T5ForConditionalGeneration"], tmp_path)
 
 
 def test_genai_loads_and_generates(tmp_path: Path) -> None:
@@ -214,7 +216,11 @@ def test_the_settings_of_transformers_js_say_where_weights_are(tmp_path: Path) -
     paths = write_alone(program.ready, program.opset, tmp_path / "onnx", "model", limit=1000)
     assert [each.name for each in paths] == ["model.onnx", "model.onnx_data"] and paths[1].stat().st_size > 10_000
     onnx.checker.check_model(str(paths[0]))
-    for wrong, told in (({"dtypes": ("q3",)}, "no dtype 'q3'"), ({"precision": "float16"}, "what dtypes say")):
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"dtypes": ("q3",)}, "no dtype 'q3'"),
+        ({"precision": "float16"}, "what dtypes say"),
+    )
+    for wrong, told in cases:
         with pytest.raises(CaptureError, match=told):
             lowering.export_hf(llama(), tmp_path, "transformers.js", **wrong)
     with pytest.raises(CaptureError, match=r"dtypes are for transformers\.js"):
@@ -225,7 +231,7 @@ def test_the_settings_of_transformers_js_say_where_weights_are(tmp_path: Path) -
 def test_a_model_that_reads_once_gives_what_it_gives_in_torch(name: str, tmp_path: Path) -> None:
     asked = written(name, "optimum", tmp_path)[0]
     opened = session(tmp_path / "model.onnx")
-    inputs = [each.name for each in onnx.load(tmp_path / "model.onnx", load_external_data=False).graph.input]
+    inputs = inputs_of(tmp_path / "model.onnx")
     feeds = {key: np.array(each) for key, each in asked.job["inputs"].items()}
     feeds["token_type_ids"] = np.zeros((3, 7), np.int64)
     given = [feeds[key].astype(np.float32) if key == "pixel_values" else feeds[key] for key in inputs]
@@ -256,3 +262,69 @@ def test_the_configuration_of_genai_says_what_the_model_is(tmp_path: Path) -> No
 def test_a_model_that_reads_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="reads more than text"):
         lowering.export_hf(generator_named("LlavaForConditionalGeneration").model(), tmp_path)
+
+
+def translated(folder: Path, asked: Mapping[str, torch.Tensor], count: int, is_merged: bool) -> np.ndarray[Any, Any]:
+    """Tokens that an encoder and its decoders in a folder generate: the first behind its states, the others behind
+    what the decoder gives, of which keys and values of the source stay as the first step gave them."""
+    runs = {path.stem: (session(path), inputs_of(path)) for path in folder.glob("*.onnx")}
+
+    def run(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        opened, names = runs[name]
+        return dict(zip(opened.outputs, opened.run([given[each] for each in names]), strict=True))
+
+    ids, mask = asked["input_ids"].numpy(), asked["attention_mask"].numpy()
+    states = run("encoder_model", {"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
+    found = np.zeros((len(ids), 1), np.int64)
+    feeds = {"input_ids": found, "encoder_attention_mask": mask, "encoder_hidden_states": states}
+    nothing = {name: np.zeros((len(ids), 2, 0, 8), np.float32) for name in runs["decoder_with_past_model"][1][2:]}
+    past = dict[str, Any]()
+    for step in range(count):
+        if is_merged:
+            flag = {"use_cache_branch": np.array([step > 0])}
+            results = run("decoder_model_merged", {**feeds, **nothing, **past, **flag})
+        else:
+            results = run("decoder_with_past_model" if step else "decoder_model", {**feeds, **past})
+        chosen = results["logits"][:, -1:].argmax(-1)
+        found = np.concatenate([found, chosen], 1)
+        feeds["input_ids"] = chosen
+        past |= {n.replace("present", "past_key_values"): e for n, e in results.items() if n.startswith("present")}
+    return found
+
+
+def inputs_of(path: Path) -> list[str]:
+    """The names of the inputs of a model in a file."""
+    return [each.name for each in onnx.load(path, load_external_data=False).graph.input]
+
+
+def test_an_encoder_and_its_decoders_generate_what_they_do_in_torch(tmp_path: Path) -> None:
+    model = generator_named("T5ForConditionalGeneration").model()
+    made = lowering.export_hf(model, tmp_path)
+    names = ["encoder_model", "decoder_model", "decoder_with_past_model", "decoder_model_merged"]
+    assert {each.stem for each in made.files if each.suffix == ".onnx"} == set(names)
+    assert list(made.programs) == names[:3]
+    for name in names:
+        onnx.checker.check_model(str(tmp_path / f"{name}.onnx"))
+    layers = [f"{i}.{side}.{each}" for i in (0, 1) for side in ("decoder", "encoder") for each in ("key", "value")]
+    merged = onnx.load(tmp_path / "decoder_model_merged.onnx", load_external_data=False).graph
+    assert [each.name for each in merged.output] == ["logits", *(f"present.{each}" for each in layers)]
+    assert inputs_of(tmp_path / "decoder_with_past_model.onnx")[2:] == [f"past_key_values.{each}" for each in layers]
+    assert [each.op_type for each in merged.node] == ["If"]
+    large = [i for a in merged.node[0].attribute for i in a.g.initializer if np.prod(i.dims) * 4 >= 1024]
+    assert not large and len(merged.initializer) > 10  # weights stand once, outside of both branches
+    sizes = {each.name: (tmp_path / each.name).stat().st_size for each in made.files}
+    assert sizes["model.onnx_data"] < sum(each.nbytes for each in model.parameters()) + 4096 * 40
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "pad_token_id": 0, "do_sample": False}
+    for asked in (prompt(2, 5, 2), prompt(1, 1), prompt(3, 9, 4)):
+        expected = model.generate(**asked, **options).numpy()
+        for is_merged in (True, False):
+            np.testing.assert_array_equal(translated(tmp_path, asked, 6, is_merged), expected)
+
+
+def test_the_contract_of_merged_decoders_says_of_which_branch_it_speaks(tmp_path: Path) -> None:
+    lowering.export_hf(generator_named("BartForConditionalGeneration").model(), tmp_path, "transformers.js")
+    assert {each.name for each in (tmp_path / "onnx").iterdir()} == {"encoder_model.onnx", "decoder_model_merged.onnx"}
+    facts = [fact.text for fact in load(tmp_path / "onnx" / "decoder_model_merged.onnx").signature.facts]
+    assert any(text.startswith("with use_cache_branch: ") for text in facts)
+    with pytest.raises(CaptureError, match="decoders alone are laid out for onnxruntime-genai"):
+        lowering.export_hf(generator_named("BartForConditionalGeneration").model(), tmp_path, "genai")
