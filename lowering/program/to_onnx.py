@@ -55,24 +55,25 @@ def export_model(
             f"the model is right for some data only: {first.text}", source=first.source,
             hint="compute with torch.where or torch.cond what a branch on data computes, or leave data='refuse' out",
         )  # fmt: skip
-    watched, notes = low.watched, list[str]()
-    asked = Functions.of(options.functions)
-    if asked is not None:
-        step, notes = with_functions(low, model, asked)
-        watched = watched.then(step)
-    tally = Tally(own=tuple(rule.name for rule in goal.own_rules))
-    better = optimized(watched, goal, clock, tally)
-    if notes:
-        low = attrs.evolve(low, captured=attrs.evolve(low.captured, notes=(*low.captured.notes, *notes)))
-    program = finished(low, better, goal, clock, model, tally)
-    return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_to, goal, watched.whole))
+    return program_of(low, options, goal, clock, model)
 
 
 def export_again(program: Program, options: ExportOptions) -> Program:
     """What `to_onnx` makes with other options of target, opset, rules, precision or integers, of what was captured and
     lowered once for `program`. Raises what it raises for these."""
-    goal, low, clock = Goal.of(options), program.lowered, Clock(progress=options.progress)
-    return finished(low, optimized(low.watched, goal, clock), goal, clock, program.model)
+    return program_of(program.lowered, options, Goal.of(options), Clock(progress=options.progress), program.model)
+
+
+def program_of(low: Lowered, options: ExportOptions, goal: Goal, clock: Clock, model: Any) -> Program:
+    """The program of what was captured and lowered: optimized, and finished for its target."""
+    watched, asked = low.watched, Functions.of(options.functions)
+    if asked is not None:
+        step, notes = with_functions(low, model, asked)
+        watched, known = watched.then(step), low.captured.notes
+        low = attrs.evolve(low, captured=attrs.evolve(low.captured, notes=tuple(dict.fromkeys((*known, *notes)))))
+    tally = Tally(own=tuple(rule.name for rule in goal.own_rules))
+    program = finished(low, optimized(watched, goal, clock, tally), goal, clock, model, tally)
+    return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_to, goal, watched.whole))
 
 
 def optimized(watched: Watched, goal: Goal, clock: Clock, observe: Observer = nobody) -> Watched:
