@@ -349,6 +349,14 @@ def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
     return like_first(tracer, args, kwargs, twins)
 
 
+def binned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """histogram(x, edges) and histogramdd(x, lists of edges): two edges at least make a bin"""
+    for edges in args[1] if isinstance(args[1], list | tuple) else args[1:2]:
+        if isinstance(edges, Value) and type(edges.shape[0]) is not int:
+            tracer.asked.required(sympy.Ge(edges.shape[0], 2))
+    return None
+
+
 def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """_pad_circular(x, pad): of what is left once it is cropped there must be something to repeat"""
     x, pad = args[:2]
@@ -416,7 +424,8 @@ KNOWN = {
     "aten::trapz": by_trapezoids, "aten::trapezoid": by_trapezoids,
     **{f"aten::conv_transpose{n}d": convolved_back for n in (1, 2, 3)},
     "aten::slice": sliced, "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
-    "aten::diagonal_scatter": with_diagonal,
+    "aten::diagonal_scatter": with_diagonal, "aten::histogram": binned,
+    "aten::_histogramdd_from_bin_tensors": binned,
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
 }  # fmt: skip

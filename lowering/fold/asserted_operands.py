@@ -8,6 +8,7 @@ from typing import Any
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.dims import Dim
 from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast, scalar
@@ -19,7 +20,8 @@ DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_
 GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
 LOSSES = frozenset(f"aten::{name}" for name in "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d".split())
 SEGMENTS = "aten::segment_reduce"
-ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS}
+NARROW = "aten::narrow"
+ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW}
 """The operators that assert something of what their operands hold."""
 
 
@@ -31,6 +33,8 @@ def asserted_conditions(
         yield from bounds_asserted(args, line)
     elif name == SEGMENTS:
         yield from segments_asserted(line, *args, **kwargs)
+    elif name == NARROW:
+        yield from part_asserted(line, *args, **kwargs)
     elif name in LOSSES:
         yield from items_ignored(args[0], args[1], args[4] if len(args) > 4 else kwargs.get("ignore_index", -100), line)
     elif name in GROUPED:
@@ -49,6 +53,18 @@ def bounds_asserted(args: Sequence[Any], line: str) -> Iterator[Check]:
     leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
     holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
     yield Check(holds, "the step of arange leads from its start to its end", line)
+
+
+def part_asserted(line: str, x: Value, dim: int, start: Value | Dim, length: Dim) -> Iterator[Check]:
+    """What `narrow` asserts of a start that only the data tells: it lies within the dimension, and so does the part."""
+    if not isinstance(start, Value):
+        return
+    at = dim % x.rank
+    size, count = (shape_vector((n,), *binders((n,), x)) for n in (x.shape[at], length))
+    given = op.Reshape(cast(start, DType.INT64), ints(1))
+    first = op.Where(op.Less(given, const(0)), op.Add(given, size), given)
+    holds = op.And(op.GreaterOrEqual(first, const(0)), op.LessOrEqual(op.Add(first, count), size))
+    yield Check(op.Squeeze(holds, ints(0)), "the part that narrow takes lies within the dimension", line)
 
 
 def items_ignored(scores: Value, target: Value, ignored: int, line: str) -> Iterator[Check]:

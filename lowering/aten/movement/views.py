@@ -18,6 +18,7 @@ from lowering.tensors.shaping import (
     LAST,
     axes,
     axis,
+    binders,
     broadcast_all,
     concat,
     expand,
@@ -281,11 +282,14 @@ def aten_select(self: Value, dim: int, index: Dim) -> Value:
 
 
 def aten_narrow(self: Value, dim: int, start: Dim | Value, length: Dim) -> Value:
-    """self[start : start + length] along `dim`."""
+    """self[start : start + length] along `dim`; a start below 0 counts from the end."""
     at = axis(dim, self.rank)
     if isinstance(start, Value):
-        first = reshape(cast(start, const(0).dtype), (1,))
-        return op.Slice(self, first, op.Add(first, shape_vector((length,))), [at])
+        given = reshape(cast(start, const(0).dtype), (1,))
+        size = shape_vector((self.shape[at],), *binders((self.shape[at],), self))
+        first = op.Where(op.Less(given, const(0)), op.Add(given, size), given)
+        part = op.Slice(self, first, op.Add(first, shape_vector((length,), *binders((length,), self))), [at])
+        return reshape(part, (*self.shape[:at], length, *self.shape[at + 1 :]))  # there is no part of another length
     begin = place_of(start, self.shape[at])
     return aten_slice(self, at, begin, dims.add(begin, length))
 

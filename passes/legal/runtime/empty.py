@@ -27,6 +27,25 @@ from passes.legal.runtime.expansions import softmax_cross_entropy
 Ranges = Mapping[str, Range]
 
 
+def has_no_places(pool: Value) -> bool:
+    """True for a pool of images without places, which ONNX Runtime refuses."""
+    x = pool.inputs[0]
+    return x is not None and 0 in x.shape[2:]
+
+
+def mean_of_places(m: Match) -> Made:
+    """The mean of nothing, for each channel, which is no number"""
+    shape, sources = m.pool.shape, bound_by(m.pool.inputs[0])
+    if not m.is_bound(shape, m.pool.inputs[0]):
+        return decline("a dimension is not bound")
+    return op.Expand(const(np.array(np.nan, m.pool.dtype.numpy)), sizes_value(m, shape, 1, sources))
+
+
+def _no_places(rng: np.random.Generator) -> Value:
+    shape = (int(rng.integers(1, 3)), int(rng.integers(1, 4)), 0, int(rng.integers(0, 3)))
+    return op.GlobalAveragePool(param(Tensor(DType.FLOAT, shape)))
+
+
 def empty_rules(ranges: Ranges) -> Rules:
     """The rules for a graph, given what it knows of its symbols."""
     return (
@@ -53,6 +72,8 @@ def empty_rules(ranges: Ranges) -> Rules:
              False, "SoftmaxCrossEntropyLoss(x, y) -> NegativeLogLikelihoodLoss(LogSoftmax(x), y)"),
         Rule("einsum_of_nothing", hole("einsum", ops=("Einsum",)), lambda m: einsum(m, ranges), True,
              "Einsum -> If(n > 0, Einsum, 0)"),
+        Rule("mean_of_no_places", hole("pool", ops=("GlobalAveragePool",), where=has_no_places), mean_of_places, True,
+             "GlobalAveragePool(x[b, c, 0, w]) -> NaN", sample=_no_places),
         Rule("norm_of_nothing", hole("norm", ops=("LayerNormalization",)), lambda m: normalized(m, ranges), True,
              "LayerNormalization -> If(n > 0, LayerNormalization, x)"),
     )  # fmt: skip
