@@ -172,6 +172,8 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           "MatMulAddFusion makes a Gemm between Reshapes, which refuse it", "a constant", rules=("linear_of_nothing",)),
     Quirk("einsum_of_nothing", ("Einsum",), "a size that may be 0", "it fails", "If(n > 0, Einsum, 0)",
           rules=("einsum_of_nothing",)),
+    Quirk("mean_of_no_places", ("GlobalAveragePool",), "images without places", "it refuses them", "NaN",
+          rules=("mean_of_no_places",)),
     Quirk("norm_of_nothing", ("LayerNormalization",), "rows that may be empty", "it fails",
           "If(n > 0, LayerNormalization, x)", rules=("norm_of_nothing",)),
     Quirk("expansion_to_nothing", ("Expand",), "a size of 1 that becomes 0", "ExpandElimination takes it for none",
