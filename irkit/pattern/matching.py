@@ -209,7 +209,9 @@ def _found(name: str, value: Value | None, wanted: str) -> str:
 
 def _another(name: str, value: Any, known: Value) -> str:
     there = [shown_value(v) if v is None or type(v) is Value else repr(v) for v in (value, known)]
-    return f"{name}: found {there[0]}, expected another value, which it stands for already: {there[1]}"
+    equal = there[0] == there[1] and type(value) is Value and value.op == CONSTANT
+    hint = "; irkit.share(graph) makes equal values one" if equal else ""
+    return f"{name}: found {there[0]}, expected another value, which it stands for already: {there[1]}{hint}"
 
 
 def _unlike(name: str, value: Value, test: Predicate) -> str:

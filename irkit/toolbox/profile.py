@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Kernel:
-    """One node: how often it ran in a run, and the milliseconds that it took."""
+    """One node: how often it ran in a run, and the milliseconds that it took then, by the median of its calls."""
 
     name: str
     op: str
@@ -54,7 +55,7 @@ class Timed:
 
 @attrs.frozen(repr=False)
 class Profile:
-    """The profile of a model: the median of its runs without a profiler, and the kernels with it, a run on average."""
+    """The profile of a model: the median of its runs without a profiler, and its kernels with it."""
 
     name: str
     milliseconds: float
@@ -143,7 +144,8 @@ def kernels_of(graph: Graph, events: Sequence[Any], runs: int) -> tuple[Kernel, 
     kernels: list[Kernel] = []
     for (name, op), spans in found.items():
         module, source = origin_of(name, origins)
-        kernels.append(Kernel(name, op, module, source, len(spans) / runs, sum(spans) / 1000 / runs))
+        calls = len(spans) / runs
+        kernels.append(Kernel(name, op, module, source, calls, calls * statistics.median(spans) / 1000))
     return tuple(kernels)
 
 

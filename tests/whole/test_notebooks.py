@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tables.notebooks import NOTEBOOKS, printed_by_cells
+from tests.whole.test_docs import ROOT, blocks_of
 from tests.whole.test_surface import imports_of, is_offered
 
 
@@ -23,6 +24,13 @@ def test_a_notebook_is_one_and_shows_what_it_printed(path: Path) -> None:
     assert (notebook["nbformat"], len(code) > 4) == (4, True)
     assert any(cell.get("outputs") for cell in notebook["cells"])
     assert [each for cell in code for each in imports_of(cell) if not is_offered(*each)] == []
+
+
+def test_ten_rules_stand_in_sixty_lines() -> None:
+    page = (ROOT / "docs" / "guide" / "ten_rules.md").read_text(encoding="utf-8")
+    code = next(block.code for block in blocks_of(page) if block.language == "python")
+    rules = [line for line in code.splitlines() if line.startswith("@irkit.rule(") or "irkit.equation(" in line]
+    assert len(rules) == 10 and len(code.splitlines()) <= 60
 
 
 def test_there_are_three() -> None:

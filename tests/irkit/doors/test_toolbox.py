@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import irkit
 from irkit import op
 from irkit.doors.cli import app
+from irkit.pattern import const
 from irkit.toolbox.rule_files import run_file
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -261,6 +262,15 @@ def test_profile_says_where_the_time_goes_before_and_after(tmp_path: Path) -> No
     assert irkit_(*arguments, "--by", "color").exit_code == 1
 
 
+def test_equal_constants_that_are_two_values_are_said_to_be_so() -> None:
+    x, c = irkit.hole("x"), const("c")
+    two = irkit.rule(irkit.p.Sub(irkit.p.Add(x, c), c))(lambda m: m.x)
+    value = irkit.param(irkit.tensor("f32", 2))
+    graph = irkit.Graph((value,), (op.Sub(op.Add(value, 1.0), 1.0),))
+    assert "irkit.share(graph) makes equal values one" in irkit.explain(two, graph)[0].reason
+    assert irkit.explain(two, irkit.share(graph))[0].applies
+
+
 def test_new_rule_writes_files_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = irkit_("new-rule", "my_swish", "--folder", tmp_path)
     assert done.exit_code == 0 and done.output.count("wrote ") == 4
@@ -281,6 +291,7 @@ import sys
 sys.modules["torch"] = None
 from typer.testing import CliRunner
 from irkit.doors.cli import app
+from irkit.pattern import const
 from irkit.toolbox.rule_files import run_file
 for command in sys.argv[1].split(";"):
     done = CliRunner().invoke(app, command.split())
