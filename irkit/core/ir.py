@@ -14,6 +14,7 @@ import sympy
 from pyrsistent import PMap, pmap
 
 from irkit.core import digest, finding, pickling, walk
+from irkit.core.as_html import graph_html
 from irkit.core.attributes import Attributes, freeze_attribute
 from irkit.core.blobs import Blob, blobs_in
 from irkit.core.methods import GraphMethods, ValueMethods
@@ -407,6 +408,9 @@ class Graph(GraphMethods):
 
     def _repr_pretty_(self, printer: PrettyPrinter, cycle: bool) -> None:
         printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return graph_html(self)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         self.check_contents()

@@ -359,6 +359,9 @@ class Program:
     def __reduce__(self) -> Any:
         raise TypeError("programs are not pickled: save the program as a file, or pickle its graph, program.ready")
 
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_() + self.ready._repr_html_()
+
     def __repr__(self) -> str:
         return f"<Program {self.report.model}: {self.report.nodes.get('ONNX', 0)} ONNX nodes, opset {self.opset}>"
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from irkit.rewriting.history import Fired
+from irkit.support.markup import table_html
 
 MOST_RULES = 8
 """Of how many rules of irkit's the text of a report tells."""
@@ -99,6 +100,9 @@ class Report:
         lines = tuple(str(each) for each in self.fired[: own + MOST_RULES])
         more = self.fired[own + MOST_RULES :]
         return lines + ((f"and {len(more)} more, {sum(each.times for each in more)} times",) if more else ())
+
+    def _repr_html_(self) -> str:
+        return table_html(f"{self.model} as ONNX, {self.target}", self.sections())
 
     def __str__(self) -> str:
         out = StringIO()
