@@ -34,7 +34,8 @@ def graph_html(graph: Graph) -> str:
     line = Lines(graph)
     pieces: list[str] = []
     left = LINES
-    for module, values in groupby(graph.order, key=lambda v: v.origin.module):
+    modules = modules_of(graph)
+    for module, values in groupby(graph.order, key=modules.__getitem__):
         block = list(values)
         shown, left = block[:left], left - len(block[:left])
         if not shown:
@@ -47,6 +48,15 @@ def graph_html(graph: Graph) -> str:
         pieces.append(colored(f"and {more} values more: irkit.viz(graph) shows all of them", DIM))
     results = ", ".join(line.names[r] for r in graph.results)
     return f"<div><b>{head}</b>{''.join(pieces)}<div>{colored('return ' + results[:LONGEST], DIM)}</div></div>"
+
+
+def modules_of(graph: Graph) -> dict[Value, str]:
+    """The module of each value; a constant stands in that of what follows it."""
+    found: dict[Value, str] = {}
+    after = ""
+    for value in reversed(graph.order):
+        after = found[value] = after if value.op == CONSTANT else value.origin.module
+    return found
 
 
 def counted(values: list[Value]) -> str:
