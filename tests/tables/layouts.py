@@ -60,6 +60,20 @@ READ_ONCE: Mapping[str, tuple[str, dict[str, Any], str, str]] = {
 }
 """Models that read once: the configuration, what the libraries call the task, and the output that is compared."""
 
+TAIL = """
+## Whose the others are
+
+- optimum-onnx 0.1.0 (`ORTModelForCausalLM.__init__`) takes Gemma 2, Mixtral, OLMo 2, Phi 3, Qwen2-MoE and Starcoder2 to
+  have as many heads of keys as of queries; where they do, they load. It expects keys of DeepSeek V3 by head, where
+  transformers 5 keeps one compressed for all heads.
+- transformers.js 4.3.1 has no class for Nemotron and Mixtral, and looks for caches of Falcon's that have keys and
+  values in one tensor.
+- onnxruntime-genai 0.18 makes values as wide as keys, which those of DeepSeek V3 are not, and wants a token that ends a
+  text, which the configuration of MPT does not name.
+- What keeps other states than keys and values (Mamba, LFM2, Qwen3-Next) and what reads images beside text (LLaVA) is
+  not written: `lowering.generation` serves it.
+"""
+
 
 @attrs.frozen
 class Asked:
@@ -81,6 +95,8 @@ def asked_of(generator: Generator, layout: str, folder: Path, prompts: int = 2) 
             if layout == "transformers.js" and model.main_input_name == "input_features":
                 inputs = {name: each[:1] for name, each in inputs.items()}  # it hears one sound at a time
             expected = model.generate(**inputs, **OPTIONS).tolist()
+            if layout == "transformers.js" and model.main_input_name == "input_features":
+                expected = [[model.config.decoder_start_token_id, *row] for row in expected]  # which it gives too
             plain = {name: each.tolist() for name, each in inputs.items()}
             job = {"folder": str(folder), "kind": "generate", "inputs": plain, "options": OPTIONS}
             found.append(Asked(generator.name, {**job, **classes_of(model)}, expected))
@@ -165,7 +181,7 @@ def main() -> None:
             layouts=" | ".join(columns),
             rules=" | ".join("---" for _ in columns),
         )
-        PAGE.write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
+        PAGE.write_text(head + "\n".join(rows) + "\n" + TAIL, encoding="utf-8")
 
 
 if __name__ == "__main__":
