@@ -1,0 +1,50 @@
+"""`python -m irkit.runtimes NAME REQUEST`: answers the calls of a request, in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from irkit.runtimes import onnx_reference, onnxruntime, openvino, tract
+from irkit.runtimes.exchange import Answer, read_request, write_answer
+
+Load = Callable[[Path], Callable[[Mapping[str, np.ndarray]], Answer]]
+
+LOADERS: Mapping[str, Load] = {
+    "openvino": openvino.load, "tract": tract.load, "onnx-reference": onnx_reference.load,
+    "onnxruntime": onnxruntime.load,
+}  # fmt: skip
+"""How each runtime loads a file."""
+
+SAID = 500
+"""So many characters of an error are told."""
+
+
+def told(error: Exception) -> str:
+    """An error in one line."""
+    text = str(error).partition("Stack backtrace")[0]
+    return " ".join(f"{type(error).__name__}: {text}".split())[:SAID]
+
+
+def main(name: str, request: Path) -> None:
+    """Writes the answers."""
+    path, calls = read_request(request)
+    try:
+        run = LOADERS[name](path)
+    except Exception as error:  # each runtime raises classes of its own
+        for _, output in calls:
+            write_answer(output, Answer(problem=told(error)))
+        return
+    for feeds, output in calls:
+        try:
+            answer = run(feeds)
+        except Exception as error:  # each runtime raises classes of its own
+            answer = Answer(problem=told(error))
+        write_answer(output, answer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,55 @@
+"""A file run by a runtime in a process of its own: what crashes there, crashes alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from irkit.runtimes.exchange import Answer, read_answers, write_request
+from irkit.runtimes.known import Runtime, runtime_named
+
+TAIL = 600
+"""So many characters of what a process said last are told."""
+
+
+def run_file(
+    path: str | Path,
+    feeds: Sequence[Mapping[str, np.ndarray]],
+    runtime: str | Runtime = "onnxruntime",
+    *,
+    seconds: float = 600.0,
+) -> tuple[Answer, ...]:
+    """What a runtime gives for each of some calls of an ONNX file: the arrays of its outputs in order, or the problem.
+
+    The runtime works in a process of its own, with one thread, and loads the file once. Arrays are given by input name.
+    An answer is false where the file was not loaded, a call failed, or the process ended or took longer than `seconds`.
+    Raises IrkitError for a name of no runtime, and for one that is not installed, with what to install.
+    """
+    chosen = runtime_named(runtime) if isinstance(runtime, str) else runtime
+    chosen.require()
+    with tempfile.TemporaryDirectory(prefix="irkit-") as folder:
+        request = write_request(Path(folder), Path(path), feeds)
+        return read_answers(request, process_of(chosen, request, seconds))
+
+
+def process_of(runtime: Runtime, request: Path, seconds: float) -> str:
+    """Runs the process that answers a request; returns what is wrong with the calls that it left unanswered."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
+    told = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    try:
+        done = subprocess.run(
+            runtime.command(request), capture_output=True, text=True, errors="replace", timeout=seconds,
+            check=False, env=told,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"{runtime.name} took more than {seconds:g} seconds"
+    last = " ".join(done.stderr[-TAIL:].split())
+    if done.returncode < 0:
+        return f"the process of {runtime.name} was ended by signal {-done.returncode}: {last}"
+    return last or f"the process of {runtime.name} ended with {done.returncode}"
