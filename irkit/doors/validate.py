@@ -31,7 +31,9 @@ def validate(
         list[str] | None,
         typer.Option(help="a patch in place while models are captured, package.module:name or file.py:name"),
     ] = None,
-    runtime: Annotated[str, typer.Option(help="onnxruntime, or irkit, which is the evaluator")] = "onnxruntime",
+    runtime: Annotated[
+        str, typer.Option(help="onnxruntime, irkit (the evaluator), openvino, tract, onnx-reference, onnxruntime-web")
+    ] = "onnxruntime",
     as_json: Annotated[bool, typer.Option("--json", help="a line of JSON for each")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="with --all: how many processes")] = 1,
     limit: Annotated[float, typer.Option(help="with --all: seconds for one architecture")] = 300.0,

@@ -1,6 +1,6 @@
 """Files run by other runtimes than ONNX Runtime's Python package: OpenVINO, tract, onnxruntime-web, the reference."""
 
-from irkit.runtimes.apart import run_file
+from irkit.runtimes.apart import run_file, run_files
 from irkit.runtimes.exchange import Answer
 from irkit.runtimes.known import RUNTIMES, Runtime, runtime_named
 
@@ -9,5 +9,6 @@ __all__ = [
     "Answer",
     "Runtime",
     "run_file",
+    "run_files",
     "runtime_named",
 ]

@@ -1,4 +1,4 @@
-"""`python -m irkit.runtimes NAME REQUEST`: answers the calls of a request, in this process."""
+"""`python -m irkit.runtimes NAME REQUEST ...`: answers the calls of requests, in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told(error: Exception) -> str:
 
 
 def main(name: str, request: Path) -> None:
-    """Writes the answers."""
+    """Writes the answers to a request."""
     path, calls = read_request(request)
     try:
         run = LOADERS[name](path)
@@ -47,4 +47,5 @@ def main(name: str, request: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    for each in sys.argv[2:]:
+        main(sys.argv[1], Path(each))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from irkit.runtimes.exchange import Answer, read_answers, write_request
+from irkit.runtimes.exchange import Answer, is_answered, read_answers, write_request
 from irkit.runtimes.known import Runtime, runtime_named
 
 TAIL = 600
@@ -30,21 +30,43 @@ def run_file(
     An answer is false where the file was not loaded, a call failed, or the process ended or took longer than `seconds`.
     Raises IrkitError for a name of no runtime, and for one that is not installed, with what to install.
     """
+    return next(run_files([(path, feeds)], runtime, seconds=seconds))
+
+
+Job = tuple[str | Path, Sequence[Mapping[str, np.ndarray]]]
+"""A file, and the arrays of each call of it by input name."""
+
+
+def run_files(
+    jobs: Sequence[Job], runtime: str | Runtime = "onnxruntime", *, seconds: float = 600.0
+) -> Iterator[tuple[Answer, ...]]:
+    """The answers of `run_file` for each of some files, in order, which one process runs; where it ends early, what it
+    was at has the problem, and another process goes on. `seconds` are for each process."""
     chosen = runtime_named(runtime) if isinstance(runtime, str) else runtime
     chosen.require()
     with tempfile.TemporaryDirectory(prefix="irkit-") as folder:
-        request = write_request(Path(folder), Path(path), feeds)
-        return read_answers(request, process_of(chosen, request, seconds))
+        requests: list[Path] = []
+        for at, (path, feeds) in enumerate(jobs):
+            place = Path(folder) / str(at)
+            place.mkdir()
+            requests.append(write_request(place, Path(path), feeds))
+        pending = requests
+        while pending:
+            problem = process_of(chosen, pending, seconds)
+            done = next((at for at, each in enumerate(pending) if not is_answered(each)), len(pending))
+            yield from (read_answers(each, "") for each in pending[:done])
+            yield from (read_answers(each, problem) for each in pending[done : done + 1])
+            pending = pending[done + 1 :]
 
 
-def process_of(runtime: Runtime, request: Path, seconds: float) -> str:
-    """Runs the process that answers a request; returns what is wrong with the calls that it left unanswered."""
+def process_of(runtime: Runtime, requests: Sequence[Path], seconds: float) -> str:
+    """Runs the process that answers requests; returns what is wrong with the first call that it left unanswered."""
     here = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
     told = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     try:
         done = subprocess.run(
-            runtime.command(request), capture_output=True, text=True, errors="replace", timeout=seconds,
+            runtime.command(requests), capture_output=True, text=True, errors="replace", timeout=seconds,
             check=False, env=told,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -83,5 +83,14 @@ def read_answer(path: Path) -> Answer:
 
 def read_answers(request: Path, otherwise: str) -> tuple[Answer, ...]:
     """The answers to a request, in order; `otherwise` is the problem of those that were not given."""
-    outputs = [Path(call["output"]) for call in json.loads(request.read_text(encoding="utf-8"))["calls"]]
-    return tuple(read_answer(path) if path.exists() else Answer(problem=otherwise) for path in outputs)
+    return tuple(read_answer(path) if path.exists() else Answer(problem=otherwise) for path in outputs_of(request))
+
+
+def is_answered(request: Path) -> bool:
+    """True where each call of a request has its answer."""
+    return all(path.exists() for path in outputs_of(request))
+
+
+def outputs_of(request: Path) -> list[Path]:
+    """The files that the answers to a request go to."""
+    return [Path(call["output"]) for call in json.loads(request.read_text(encoding="utf-8"))["calls"]]

@@ -6,7 +6,7 @@ import importlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -48,11 +48,11 @@ class Runtime:
             raise IrkitError(f"{self.name} is not installed", hint=self.install)
         return found
 
-    def command(self, request: Path) -> list[str]:
-        """The words that start a process which answers a request."""
+    def command(self, requests: Iterable[Path]) -> list[str]:
+        """The words that start a process which answers requests."""
         if self.script:
-            return ["node", str(HERE / self.script), str(request)]
-        return [sys.executable, "-m", "irkit.runtimes", self.name, str(request)]
+            return ["node", str(HERE / self.script), *map(str, requests)]
+        return [sys.executable, "-m", "irkit.runtimes", self.name, *map(str, requests)]
 
 
 def package_of_node(name: str) -> str | None:

@@ -1,4 +1,4 @@
-// `node onnxruntime_web.cjs REQUEST`: answers the calls of a request by onnxruntime-web's WebAssembly, in one thread.
+// `node onnxruntime_web.cjs REQUEST ...`: answers the calls of requests by onnxruntime-web's WebAssembly, in one thread.
 // irkit/runtimes/exchange.py describes the files.
 "use strict";
 const fs = require("fs");
@@ -31,24 +31,37 @@ async function answerOf(ort, session, call) {
   return { results, problem: "" };
 }
 
-async function main(request) {
+async function answer(ort, request) {
   const asked = JSON.parse(fs.readFileSync(request, "utf-8"));
+  let session = null;
+  let refusal = "";
+  try {
+    session = await ort.InferenceSession.create(asked.model, { executionProviders: ["wasm"], logSeverityLevel: 4 });
+  } catch (error) {
+    refusal = String(error.message || error);
+  }
+  for (const call of asked.calls) {
+    let told = { results: [], problem: refusal };
+    if (session) {
+      try {
+        told = await answerOf(ort, session, call);
+      } catch (error) {
+        told = { results: [], problem: String(error.message || error) };
+      }
+    }
+    fs.writeFileSync(call.output, JSON.stringify(told));
+  }
+  if (session) await session.release();
+}
+
+async function main(requests) {
   const ort = createRequire(path.join(process.cwd(), "irkit.js"))("onnxruntime-web");
   ort.env.wasm.numThreads = 1;
   ort.env.logLevel = "fatal";
-  const session = await ort.InferenceSession.create(asked.model, { executionProviders: ["wasm"], logSeverityLevel: 4 });
-  for (const call of asked.calls) {
-    let answer;
-    try {
-      answer = await answerOf(ort, session, call);
-    } catch (error) {
-      answer = { results: [], problem: String(error.message || error) };
-    }
-    fs.writeFileSync(call.output, JSON.stringify(answer));
-  }
+  for (const request of requests) await answer(ort, request);
 }
 
-main(process.argv[2]).catch((error) => {
+main(process.argv.slice(2)).catch((error) => {
   console.error(String(error.message || error));
   process.exit(1);
 });

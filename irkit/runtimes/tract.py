@@ -1,7 +1,8 @@
 """Files on tract: with the dimensions that vary as symbols, and where tract cannot follow them, at the sizes of a call.
 
-tract wants every shape before it runs anything. What it cannot say of symbols it can often say of numbers: then the file
-is loaded for each call, the inputs of the sizes of that call, without the shapes that the file declares of the rest.
+tract wants every shape before it runs anything. What it cannot say of symbols it can often say of numbers: then the
+file is loaded for each call, with inputs of the sizes of that call, and without the shapes that it declares of the
+rest.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def prepared(tract: Any, path: Path, feeds: Mapping[str, np.ndarray] | None) -> 
 
 def undeclared(path: Path) -> bytes:
     """The model in a file without the types that it declares of what lies between inputs and outputs."""
-    model = onnx.load(path)
+    model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]: onnx's own, of os.PathLike
     model.graph.ClearField("value_info")
     return model.SerializeToString()
 

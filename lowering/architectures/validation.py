@@ -13,10 +13,12 @@ import attrs
 import torch
 
 from irkit.errors import IrkitError
+from irkit.runtimes import RUNTIMES as ELSEWHERE
 from lowering.architectures.catalogue import Architecture, architecture
 from lowering.capture.patched import patch_named, patched, replacements_of
 from lowering.piecewise.trials import PieceProgram
 from lowering.program.check import run
+from lowering.program.elsewhere import run_elsewhere
 from lowering.program.program import Program
 from lowering.program.to_onnx import export_model
 from lowering.records.options import ExportOptions
@@ -92,7 +94,8 @@ def validate(
     for a decoder prefill, an empty cache, decoding and batches of 1.
 
     `dtype` is "float32", "float64", or "float16" and "bfloat16", for the precision that is computed in; `runtime` is
-    "onnxruntime" or "irkit", which is the evaluator; `patch` are patches in place while it is captured, as
+    "onnxruntime", "irkit", which is the evaluator, or one of `irkit.runtimes.RUNTIMES`, which is then the target, too,
+    unless another is given; `patch` are patches in place while it is captured, as
     `lowering.patched` takes them, or texts that name them (`package.module:name`, `file.py:name`). Other options are
     those of `irkit.to_onnx`: `opset`, `target`, `capture`, `quantize`, `rewrite`.
 
@@ -103,6 +106,9 @@ def validate(
         raise IrkitError(f"there is no dtype {dtype!r} to validate in", hint=f"take one of {', '.join(DTYPES)}")
     if runtime not in RUNTIMES:
         raise IrkitError(f"there is no runtime {runtime!r}", hint=f"take one of {', '.join(RUNTIMES)}")
+    if runtime in ELSEWHERE and runtime != "onnxruntime":
+        ELSEWHERE[runtime].require()
+        options = {**options, "target": options.get("target") or ELSEWHERE[runtime].target}
     chosen = architecture(name) if isinstance(name, str) else name
     patches = [each if not isinstance(each, str) else patch_named(each) for each in patch]
     for each in patches:
@@ -120,7 +126,8 @@ def validate(
 
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
-RUNTIMES = ("onnxruntime", "irkit")
+RUNTIMES = ("onnxruntime", "irkit", *(name for name in ELSEWHERE if name != "onnxruntime"))
+"""What may run a program: ONNX Runtime, irkit's evaluator, or one of `irkit.runtimes`, in a process of its own."""
 
 
 def validated(
@@ -147,6 +154,8 @@ def validated(
     if runtime == "irkit":
         held = {field.name: getattr(program, field.name) for field in attrs.fields(Program)}
         program = PieceProgram(**held, kernels={})
+    elif runtime != "onnxruntime":
+        program = run_elsewhere(program, runtime)
     found = tuple(
         compared(program, name, in_dtype(call, dtype))
         for name, call in {"example": sets.example, **sets.others}.items()

@@ -51,7 +51,7 @@ def free_choices(graph: Graph, target: Target, rules: Sequence[str | Rule] = ())
     """The graph in which each `where(x > 0, x, 0)` behind a convolution is a Relu, with a fact for each line that has
     one; the same object where there is none, where `rules` ask for NaN to be kept, or where it is not ONNX Runtime that
     runs it. In bodies, which nothing outside can check, they stay."""
-    found = [value for value in graph.order if is_choice(value)] if target.provider else []
+    found = [value for value in graph.order if is_choice(value)] if target.is_onnxruntime else []
     if not found or keeps_nan(rules) or any(holds_choice(body) for value in graph.order for body in value.bodies):
         return graph
     lines = dict.fromkeys(value.origin.source for value in found)
@@ -98,7 +98,7 @@ def is_of_floats(value: Value) -> bool:
 def state_finiteness(graph: Graph, target: Target) -> Graph:
     """The graph with a fact for each operator and line that relies on finite numbers; the same object where none does,
     or where it is not ONNX Runtime that runs it."""
-    found = places(graph) if target.provider else {}
+    found = places(graph) if target.is_onnxruntime else {}
     if not found:
         return graph
     facts = tuple(Fact(FINITE, text_of(name), line) for name, line in found)

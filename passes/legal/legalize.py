@@ -52,6 +52,7 @@ from passes.legal.float64.recurrent import RECURRENT
 from passes.legal.float64.windows import WINDOWS
 from passes.legal.opsets.onnx_functions import applies_at, by_function
 from passes.legal.opsets.operators import OLDER, plain_reshapes
+from passes.legal.others.quirks import other_of, refusal
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normalization
@@ -68,6 +69,7 @@ from passes.rules.movement.views import SHAPES
 from passes.rules.nan import KEPT_BY_DEFAULT
 from passes.targets import Kind, Target, has_kernel, runtime_version
 from passes.targets.costs import is_slow
+from passes.targets.measured import MEASURED
 from passes.targets.targets import OLDEST, OURS, domain_of, kind_of, result_complaint, row_at
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
@@ -150,7 +152,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
     quirks = (
         (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges), *SLICES, *WITHOUT_ELEMENTS)
-        if target.provider
+        if target.is_onnxruntime
         else ()
     )
     quirks = (*quirks, *LONG_SUMS, *OVERFLOWS) if target.provider == CPU else quirks
@@ -249,12 +251,12 @@ def trouble(value: Value, target: Target) -> str:
         return ""
     if type(value.op) is not str:
         return own_trouble(value, target)
-    if target.provider and (quirk := refusal_of(value)):
+    if quirk := refusal_of(value) if target.is_onnxruntime else refusal(value, target.provider):
         return quirk
     why = target.problem(value) or misread(value, target.opset)
     if value.op == "Attention" and target.provider == CPU and is_of(value, DType.FLOAT16):
         return ROUNDED_ATTENTION.reason
-    if not why or not target.provider or (is_double(value) and value.op in FLOAT64):
+    if not why or not target.is_onnxruntime or (is_double(value) and value.op in FLOAT64):
         return why
     if row_at(value.op, target.opset) is not None and runs_by_definition(value, target):
         return ""
@@ -387,6 +389,9 @@ def expanded(m: Match, value: Value, target: Target) -> Value | None:
         found = function(m, value) if target.opset < below else None
         if found is not None:
             return found
+    other = None if target.is_onnxruntime else other_of(value, target.provider)
+    if other is not None and other.expansion is not None:
+        return other.expansion(m, value)
     function = FLOAT64.get(value.op) if is_double(value) else None
     found = None if function is None else function(m, value)
     if found is not None:
@@ -549,5 +554,5 @@ def _runs_with(
         return False
     if not target.provider:
         return True
-    since, _ = runtime_version(op, target.opset)
+    since = 0 if target.provider in MEASURED else runtime_version(op, target.opset)[0]
     return has_kernel(target, op, row, since or row.since, new_operands, new_results)

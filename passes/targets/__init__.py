@@ -3,11 +3,10 @@
 from irkit.ops.schemas import (
     OPSET,
 )
+from passes.targets.measured import Bound, Kernel
 from passes.targets.operator_costs import microseconds
 from passes.targets.targets import (
     NAMES,
-    Bound,
-    Kernel,
     Kind,
     Target,
     has_kernel,

@@ -17,12 +17,19 @@ from irkit.errors import RewriteError
 from irkit.onnx.writing.downgrade import respelled_value
 from irkit.ops.runtime_table import CONTRIB, STOWAWAYS, is_contrib, runtime_schema
 from irkit.ops.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split_domain
+from passes.targets.measured import (
+    FOREVER,
+    MEASURED,
+    OPENVINO,
+    REFERENCE,
+    TRACT,
+    WEB,
+    Kernel,
+    measured_kernels,
+)
 
 OLDEST = 13
 """The oldest opset that irkit writes graphs for."""
-
-FOREVER = 2**31 - 1
-"""The end of a kernel's range of versions that is left open."""
 
 OURS = frozenset((PARAM, CONSTANT, ITEM, SHAPE_VECTOR, CALL))
 """What becomes no node by itself."""
@@ -33,7 +40,8 @@ SELF_CAST = frozenset((DType.FLOAT16,))
 
 @attrs.frozen(cache_hash=True)
 class Target:
-    """The opset of a model, the domains beside ONNX's own that it may use, and the execution provider that runs it.
+    """The opset of a model, the domains beside ONNX's own that it may use, and the execution provider of ONNX Runtime,
+    or the other runtime, that runs it.
 
     Without a provider only ONNX's own rules hold: every operator and element type of the opset is taken to run.
     """
@@ -43,9 +51,15 @@ class Target:
     provider: str = "CPUExecutionProvider"
 
     def __str__(self) -> str:
-        runtime = f"ONNX Runtime, {self.provider}" if self.provider else "any runtime"
+        own = f"ONNX Runtime, {self.provider}" if self.provider.endswith("Provider") else self.provider
+        runtime = own or "any runtime"
         domains = f", with {', '.join(self.domains)}" if self.domains else ""
         return f"opset {self.opset} on {runtime}{domains}"
+
+    @property
+    def is_onnxruntime(self) -> bool:
+        """True where ONNX Runtime runs the model, be it in a browser: its quirks hold, and it expands functions."""
+        return self.provider.endswith("Provider") or self.provider == WEB
 
     def problem(self, value: Value) -> str:
         """Why a value cannot run here; empty where it can."""
@@ -66,6 +80,10 @@ NAMES: Mapping[str, Target] = MappingProxyType(
     {
         "onnxruntime-cpu": Target(),
         "onnxruntime-cuda": Target(provider="CUDAExecutionProvider"),
+        "onnxruntime-web": Target(provider=WEB),
+        "openvino": Target(provider=OPENVINO),
+        "tract": Target(provider=TRACT),
+        "onnx-reference": Target(provider=REFERENCE),
         "onnx": Target(provider=""),
     }
 )
@@ -168,7 +186,7 @@ def _problem(
         return f"{name} at opset {target.opset}: {complaint}"
     if not target.provider:
         return ""
-    since, known = runtime_version(op, target.opset)
+    since, known = (0, frozenset[str]()) if target.provider in MEASURED else runtime_version(op, target.opset)
     other = next((n for n in attributes if known and n not in known), None)
     if other is not None:
         return f"the installed ONNX Runtime knows no attribute {other} of {name}"
@@ -202,18 +220,17 @@ def other_kind(op: str, found: OpSpec, operands: tuple[Kind, ...], results: tupl
 
 # ---------------------------------------------------------------------------------------------- kernels
 
-Bound = Mapping[str, frozenset[str]]
-Kernel = tuple[int, int, Bound]
-"""First version, last version, and what each type variable may be."""
-
 
 @lru_cache(maxsize=16)
 def kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
-    """The kernels of a provider by (domain, operator), as the installed ONNX Runtime lists them.
+    """The kernels of a provider by (domain, operator), as the installed ONNX Runtime lists them; those of another
+    runtime as they were measured.
 
     A provider that this build of ONNX Runtime does not have is taken to have the kernels of the CPU: nothing else is
     known of it.
     """
+    if provider in MEASURED:
+        return measured_kernels(provider)
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
     listed = get_all_opkernel_def()
@@ -270,7 +287,7 @@ def has_kernel(
     rows = kernels_fitting(target, op, since)
     if _any_takes(rows, types):
         return True
-    if rows and any(t == TYPE_STRINGS[k] for k in SELF_CAST for t in types.values()):
+    if rows and target.is_onnxruntime and any(t == TYPE_STRINGS[k] for k in SELF_CAST for t in types.values()):
         wide = {name: "tensor(float)" if t == "tensor(float16)" else t for name, t in types.items()}
         return _any_takes(rows, wide)
     return False

@@ -51,7 +51,7 @@ TRUTHS = frozenset(("Cast", "Greater", "Equal"))
 def state_limits(graph: Graph, target: Target) -> Graph:
     """The graph with a fact for each condition under which ONNX Runtime computes it, which its ranges do not imply; the
     same object where there is none, or where it is not ONNX Runtime that runs it."""
-    if not target.provider:
+    if not target.is_onnxruntime:
         return graph
     known = {fact.text for fact in graph.signature.facts if fact.kind in ("guard", "relation", RUNTIME)}
     facts = tuple(fact for fact in conditions(graph, target.provider == CPU) if fact.text not in known)

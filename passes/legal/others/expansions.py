@@ -1,0 +1,57 @@
+"""Operators by others, for runtimes that have them and get some of their uses wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from irkit.build import op
+from irkit.core.ir import Value
+from irkit.core.types import DType, types_of
+from irkit.rewriting.face import Match
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
+from passes.analysis.questions import is_known, vector
+from passes.legal.runtime.expansions import attention, causal, heads_of, ordinals, pad_wrap, scored
+
+__all__ = ["attention", "causal", "gather_elements", "heads_of", "pad_wrap", "scored", "split"]
+
+Expansion = Callable[[Match, Value], Any]
+
+
+def gather_elements(m: Match, value: Value) -> Value | None:
+    """GatherElements(x, indices) -> GatherND(x, places), with the place of each element along every axis"""
+    x, indices = value.inputs
+    if x is None or indices is None or not is_known(indices.shape) or not is_bound(m, indices.shape, bound_by(indices)):
+        return None
+    axis, rank = value.attribute("axis", 0) % x.rank, x.rank
+    whole = sizes_value(m, indices.shape, 1, bound_by(indices))
+    parts: list[Value] = []
+    for at, size in enumerate(indices.shape):
+        if at == axis:
+            places: Value = op.Cast(indices, to=DType.INT64) if indices.dtype is not DType.INT64 else indices
+        else:
+            line = ordinals(m, size, indices)
+            if line is None:
+                return None
+            beside = [i for i in range(rank) if i != at]
+            places = op.Expand(op.Unsqueeze(line, vector(beside)) if beside else line, whole)
+        parts.append(op.Unsqueeze(places, vector([rank])))
+    return op.GatherND(x, op.Concat(*parts, axis=rank))
+
+
+def split(m: Match, value: Value) -> Any:
+    """Split(x, sizes) -> a Slice for each part, from the sum of the sizes before it to that of those up to it"""
+    x, sizes = value.inputs[0], value.inputs[1] if len(value.inputs) > 1 else None
+    if x is None or sizes is None or sizes.blob is not None:
+        return None
+    axis = vector([value.attribute("axis", 0) % x.rank])
+    ends = op.CumSum(sizes, 0)
+    starts = op.Sub(ends, sizes)
+    spans = [(vector([i]), vector([i + 1])) for i in range(len(types_of(value.type)))]
+    return tuple([op.Slice(x, op.Slice(starts, *span), op.Slice(ends, *span), axis) for span in spans])
+
+
+def expand_of_scalar(m: Match, value: Value) -> Value | None:
+    """Expand(x, ()) of a scalar -> x"""
+    x = value.inputs[0]
+    return x if x is not None and x.rank == value.rank == 0 else None

@@ -1,0 +1,104 @@
+"""The quirks of runtimes beside ONNX Runtime: what each refuses, or computes wrongly, although it has the operator.
+
+Rows are those of `passes.legal.runtime.quirks`. A value that meets the condition of a row does not run as it is, and
+legalization replaces it: by the expansion that the row names, by ONNX's definition of the operator, or in another
+element type; where none of these is, the export is refused with the reason. docs/measured/runtime_quirks.md shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+
+from irkit.core.ir import Value
+from irkit.pattern import attribute_of
+from passes.legal.others.expansions import Expansion, attention, expand_of_scalar, gather_elements, pad_wrap, split
+from passes.legal.runtime.quirks import Quirk
+from passes.targets.measured import OPENVINO, REFERENCE, TRACT
+
+OV, TR, RE = "2026.4.1", "0.23.9", "1.23.2"
+"""The versions in which the quirks were seen."""
+
+
+@attrs.frozen
+class Other:
+    """A quirk of another runtime, and the expansion that stands for what meets its condition, if there is one."""
+
+    quirk: Quirk
+    expansion: Expansion | None = None
+
+
+def has_other_sizes(value: Value) -> bool:
+    """True for indices whose sizes may differ from those of the data along other axes than the one looked up."""
+    x, indices = value.inputs
+    if x is None or indices is None:
+        return False
+    axis = value.attribute("axis", 0) % x.rank
+    return any(a != b for at, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if at != axis)
+
+
+def looks_far(value: Value) -> bool:
+    """True for a lookup along an axis that is not surely of at most 64."""
+    x = value.inputs[0]
+    if x is None:
+        return False
+    size = x.shape[value.attribute("axis", 0) % x.rank]
+    return type(size) is not int or size > 64
+
+
+def has_computed_sizes(value: Value) -> bool:
+    """True for a Split whose sizes are no constant."""
+    sizes = value.inputs[1] if len(value.inputs) > 1 else None
+    return sizes is not None and sizes.blob is None
+
+
+OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
+    OPENVINO: (
+        Other(Quirk("gather_of_part", ("GatherElements",), "indices of other sizes than the data along other axes",
+                    "OpenVINO takes GatherElements with indices of the data's sizes along all axes but one only",
+                    "GatherND", has_other_sizes, version=OV), gather_elements),
+        Other(Quirk("expanded_scalar", ("Expand",), "a scalar to a scalar", "OpenVINO makes a vector of it",
+                    "the scalar", lambda v: v.rank == 0, version=OV), expand_of_scalar),
+        Other(Quirk("wrapped", ("Pad",), "mode=wrap", "OpenVINO has Pad without mode=wrap",
+                    "Gathers along each axis", lambda v: attribute_of(v, "mode") == "wrap", version=OV), pad_wrap),
+        Other(Quirk("places_by_columns", ("MaxPool",), "storage_order=1",
+                    "OpenVINO gives results of another shape with storage_order=1", "nothing: it is refused",
+                    lambda v: bool(v.attribute("storage_order")), version=OV)),
+        Other(Quirk("images_of_three_axes", ("GridSample",), "images of three axes",
+                    "OpenVINO has GridSample for images of two axes", "nothing: it is refused",
+                    lambda v: v.rank != 4, version=OV)),
+        Other(Quirk("cubic_inside", ("Resize",), "mode=cubic, exclude_outside=1",
+                    "OpenVINO counts places outside with exclude_outside=1", "nothing: it is refused",
+                    lambda v: attribute_of(v, "mode") == "cubic" and bool(v.attribute("exclude_outside")),
+                    version=OV)),
+    ),
+    TRACT: (
+        Other(Quirk("attention_with_masks", ("Attention",), "always",
+                    "tract takes no mask of booleans beside is_causal or in its fused kernel, and no past",
+                    "softmax of products", lambda v: True, version=TR), attention),
+        Other(Quirk("computed_split", ("Split",), "sizes that are computed",
+                    "tract has Split for constant sizes only", "Slices", has_computed_sizes, version=TR), split),
+    ),
+    REFERENCE: (
+        Other(Quirk("far_lookups", ("GatherElements",), "an axis that may be longer than 64",
+                    "the reference evaluator looks up at most 64 places: numpy.choose takes no more", "GatherND",
+                    looks_far, version=RE), gather_elements),
+    ),
+})  # fmt: skip
+"""The tables by the provider of a target."""
+
+
+def refusal(value: Value, provider: str) -> str:
+    """Why a runtime refuses a value, or gets it wrong, although it has the operator; empty where it does not."""
+    found = other_of(value, provider)
+    return "" if found is None else found.quirk.reason
+
+
+def other_of(value: Value, provider: str) -> Other | None:
+    """The row that a value meets."""
+    for row in OTHERS.get(provider, ()):
+        if value.op in row.quirk.ops and row.quirk.condition is not None and row.quirk.condition(value):
+            return row
+    return None

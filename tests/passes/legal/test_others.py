@@ -1,0 +1,137 @@
+"""The quirks of other runtimes: each row is met and mended, or refused with its reason, without the runtimes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irkit.build import const, op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
+from irkit.errors import RewriteError
+from irkit.evaluation.interpreter import evaluate
+from passes import prepare
+from passes.legal.others.quirks import OTHERS, other_of, refusal
+from passes.targets import NAMES, target_of
+from passes.targets.measured import MEASURED, OPENVINO, REFERENCE, TRACT, measured_version
+
+RNG = np.random.default_rng(0)
+ROWS = [(provider, row) for provider, rows in OTHERS.items() for row in rows]
+NAMED = {target.provider: name for name, target in NAMES.items()}
+
+
+def gathered(*index_shape: int | str) -> Graph:
+    """A lookup along the last axis."""
+    x, i = param(tensor("f32", 3, 70)), param(tensor("i64", *index_shape))
+    return Graph((x, i), (op.GatherElements(x, i, axis=-1),))
+
+
+def split_by_numbers() -> Graph:
+    """A Split into parts whose sizes are computed."""
+    x, sizes = param(tensor("f32", 6, 2)), param(tensor("i64", 2))
+    return Graph((x, sizes), tuple(op.Split(x, sizes, axis=0, outputs=2)))
+
+
+def attending() -> Graph:
+    """An attention with a mask of booleans, of which one row is hidden whole."""
+    q, k, v = (param(tensor("f32", 2, 2, 3, 4)) for _ in range(3))
+    mask = param(tensor("bool", 3, 3))
+    return Graph((q, k, v, mask), (op.Attention(q, k, v, mask),))
+
+
+def of(made: Value, *params: Value) -> Graph:
+    """A graph of one result."""
+    return Graph(params, (made,))
+
+
+def arrays(graph: Graph) -> list[np.ndarray]:
+    """What to feed a graph."""
+    found: list[np.ndarray] = []
+    for value in graph.params:
+        shape = [d if isinstance(d, int) else 2 for d in value.shape]
+        if value.dtype.numpy == np.int64:
+            found.append(np.array([4, 2]) if shape == [2] else RNG.integers(-70, 70, shape))
+        elif value.dtype.numpy == bool:
+            found.append(np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], bool))
+        else:
+            found.append(RNG.normal(size=shape).astype(value.dtype.numpy))
+    return found
+
+
+def image(shape: tuple[int, ...]) -> Value:
+    """An image."""
+    return param(tensor("f32", *shape))
+
+
+X, IMAGE = param(tensor("f32", 3, 4)), image((1, 1, 4, 4))
+GRAPHS = {
+    "gather_of_part": [gathered(2, 5), gathered("n", 5)],
+    "far_lookups": [gathered(3, 5), gathered(3, "m")],
+    "expanded_scalar": [of(op.Expand(scalar := param(tensor("f32")), np.zeros(0, np.int64)), scalar)],
+    "wrapped": [of(op.Pad(X, np.array([1, 0, 2, 3]), mode="wrap"), X)],
+    "computed_split": [split_by_numbers()],
+    "attention_with_masks": [attending()],
+}
+REFUSED = {
+    "places_by_columns": of(op.MaxPool(IMAGE, kernel_shape=[2, 2], storage_order=1, outputs=2)[1], IMAGE),
+    "images_of_three_axes": of(
+        op.GridSample(volume := image((1, 1, 2, 2, 2)), grid := image((1, 1, 1, 1, 3))), volume, grid
+    ),
+    "cubic_inside": of(
+        op.Resize(IMAGE, None, const(np.array([1, 1, 2, 2], np.float32)), mode="cubic", exclude_outside=1), IMAGE
+    ),
+}
+
+
+def test_each_row_has_an_example() -> None:
+    assert {row.quirk.name for _, row in ROWS} == {*GRAPHS, *REFUSED}
+    assert len(ROWS) == len({row.quirk.name for _, row in ROWS})
+    for provider, row in ROWS:
+        assert row.quirk.reason and row.quirk.when and row.quirk.fix and row.quirk.condition is not None
+        assert row.quirk.version == measured_version(provider), row.quirk.name
+        assert bool(row.expansion) is (row.quirk.name in GRAPHS)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_a_runtime_gets_wrong_is_written_otherwise(name: str) -> None:
+    provider, row = next(pair for pair in ROWS if pair[1].quirk.name == name)
+    for graph in GRAPHS[name]:
+        met = next(value for value in graph.order if value.op in row.quirk.ops)
+        assert other_of(met, provider) is row and refusal(met, provider) == row.quirk.reason
+        assert not refusal(met, ""), "ONNX's own rules have no quirks"
+        legal = prepare(graph, NAMED[provider])
+        assert not any(refusal(value, provider) for value in legal.order)
+        fed = arrays(graph)
+        for expected, found in zip(evaluate(graph, fed), evaluate(legal, fed), strict=True):
+            np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_nothing_stands_for_is_refused_with_its_reason(name: str) -> None:
+    provider, row = next(pair for pair in ROWS if pair[1].quirk.name == name)
+    with pytest.raises(RewriteError) as refused:
+        prepare(REFUSED[name], NAMED[provider])
+    assert row.quirk.reason in str(refused.value)
+
+
+def test_uses_that_are_right_are_left_alone() -> None:
+    x, i = param(tensor("f32", 3, 8)), param(tensor("i64", 3, 2))
+    graph = of(op.GatherElements(x, i, axis=1), x, i)
+    for name in ("openvino", "onnx-reference"):
+        assert [v.op for v in prepare(graph, name).order if v.inputs] == ["GatherElements"]
+    constant = Graph((x,), tuple(op.Split(x, np.array([3, 5]), axis=1, outputs=2)))
+    assert "Split" in [v.op for v in prepare(constant, "tract").order]
+
+
+def test_targets_say_what_runs_there() -> None:
+    assert {OPENVINO, TRACT, REFERENCE} == {*MEASURED} == {*OTHERS}
+    for name in ("openvino", "tract", "onnx-reference", "onnxruntime-web"):
+        target = target_of(name)
+        x = param(tensor("f32", 2, "n"))
+        assert not target.problem(op.Add(x, x)) and not target.problem(op.MatMul(x, op.Transpose(x)))
+        assert target.is_onnxruntime is (name == "onnxruntime-web")
+        assert str(target).endswith(target.provider)
+    doubles = param(tensor("f64", 2, 3))
+    assert "OpenVINO has no kernel of Sin for (f64" in target_of("openvino").problem(op.Sin(doubles))
+    with pytest.raises(RewriteError, match="there is no target"):
+        target_of("tensorrt")
