@@ -93,8 +93,8 @@ Samples = Annotated[
 Target = Annotated[
     str,
     typer.Option(
-        help="what will run the model: onnxruntime-cpu, onnxruntime-cuda, or onnx for any runtime; +com.microsoft "
-        "behind it allows ONNX Runtime's own operators"
+        help="what will run the model: onnxruntime-cpu, onnxruntime-cuda or onnxruntime-web (+com.microsoft behind it "
+        "allows ONNX Runtime's own operators), openvino, tract, onnx-reference, or onnx for any runtime"
     ),
 ]
 

@@ -7,7 +7,7 @@ import pytest
 
 from irkit.build import const, op
 from irkit.core.ir import Graph, Value, param
-from irkit.core.types import tensor
+from irkit.core.types import DType, tensor
 from irkit.errors import RewriteError
 from irkit.evaluation.interpreter import evaluate
 from passes import prepare
@@ -49,9 +49,9 @@ def arrays(graph: Graph) -> list[np.ndarray]:
     found: list[np.ndarray] = []
     for value in graph.params:
         shape = [d if isinstance(d, int) else 2 for d in value.shape]
-        if value.dtype.numpy == np.int64:
+        if value.dtype is DType.INT64:
             found.append(np.array([4, 2]) if shape == [2] else RNG.integers(-70, 70, shape))
-        elif value.dtype.numpy == bool:
+        elif value.dtype is DType.BOOL:
             found.append(np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], bool))
         else:
             found.append(RNG.normal(size=shape).astype(value.dtype.numpy))
