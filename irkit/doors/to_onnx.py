@@ -93,8 +93,7 @@ def to_onnx(
         args, kwargs: example arguments, by place and by name; nested structures and caches as the model takes them.
         dynamic_shapes: any form that torch.export takes, or strings that name dimensions: `{"x": {0: "batch"}}`.
         opset: the ONNX opset, 13 to 26, honoured exactly or refused; the newest that the target runs if not given.
-        target: what will run it: "onnxruntime-cpu", "onnxruntime-cuda", "onnxruntime-web", each with "+com.microsoft";
-            "openvino", "tract", "onnx-reference"; "onnx" for any runtime; or a `Target`.
+        target: what will run it: a name of `passes.targets.NAMES`, with "+com.microsoft" for instance, or a `Target`.
         input_names, output_names: names in order; for inputs also a mapping from names to new ones.
         converters: converters of your own by torch operator, which win over irkit's: functions from values to values,
             functions of ONNX or onnxscript, or graphs.

@@ -1,4 +1,4 @@
-"""docs/measured/runtime_quirks.md: what ONNX Runtime and other runtimes get wrong or refuse, and what irkit writes instead.
+"""docs/measured/runtime_quirks.md: what runtimes get wrong or refuse, and what irkit writes instead.
 
 `make quirks` writes it; tests/passes/legal/test_quirks.py holds it to the table.
 """

@@ -5,8 +5,9 @@ operator of ONNX some samples are drawn in each element type, without NaN and em
 newest version of the operator, and compared with irkit's evaluator; where nothing of that version runs, at the one
 before. Older versions are taken to have the kernels of the newest that runs: none of these
 runtimes drops a version. An operator is taken to have a kernel for an element type where at least a third of the
-samples with it agree; what is wrong in the others is printed, and belongs into the runtime's table of quirks. For
-operators without samples ONNX's own node cases stand in, and say nothing of element types.
+samples with it agree, and where none was drawn with it; what is wrong in the others is printed, and belongs into the
+runtime's table of quirks, whose rows leave out the samples that they meet. For operators without samples ONNX's own
+node cases stand in, and say nothing of element types.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from irkit.core.types import DType, Tensor, tensor
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.writing.downgrade import respelled_value
 from irkit.onnx.writing.models import to_proto
-from irkit.ops.schemas import OPSET
+from irkit.ops.schemas import OPSET, TYPE_STRINGS
 from irkit.runtimes import run_files, runtime_named
 from irkit.runtimes.exchange import Answer
+from passes.legal.others.quirks import other_of
+from passes.targets import target_of
 from passes.targets.targets import OLDEST, bindings, kind_of, row_at
 from tests.support.kernel_samples import Sample
 from tests.support.kernel_samples_table import SAMPLES
@@ -50,7 +53,18 @@ NUMPY = frozenset(
 )
 """The element types that all runtimes take from Python."""
 
-ROUNDS: Mapping[str, int] = {"CastLike": 8, "Pow": 6, "Pad": 6, "Resize": 20, "GridSample": 12, "Attention": 20}
+PLAIN = frozenset(TYPE_STRINGS[d] for d in NUMPY)
+"""The same, as ONNX writes them."""
+
+ROUNDS: Mapping[str, int] = {
+    "CastLike": 8,
+    "Pow": 6,
+    "Pad": 6,
+    "Resize": 20,
+    "GridSample": 12,
+    "Attention": 20,
+    "ConvTranspose": 6,
+}
 """Samples for each element type of the first operand; two of others."""
 
 LIKE: Mapping[str, str] = {"Unsqueeze": "Squeeze"}
@@ -63,6 +77,15 @@ HELD: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Operators that a runtime says it has, and that are taken to have a kernel of any type where neither sample nor case
 says which: those with bodies, sequences, random numbers and texts."""
+
+SEEN: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "tract": {
+        "Range": {"T": ("tensor(int32)", "tensor(int64)")}, "ConstantOfShape": {}, "GatherND": {},
+        "BatchNormalization": {},
+    },
+}  # fmt: skip
+"""Operators that models were seen to run with, and of which the samples ask more: operands that are no constants,
+places that are counted from the end."""
 
 CHUNK = 60
 """So many files are given to one process."""
@@ -108,6 +131,7 @@ class Probe:
     model: bytes
     feeds: Mapping[str, np.ndarray]
     expected: tuple[Any, ...]
+    value: Value | None = None
 
 
 def versions(op: str) -> dict[int, int]:
@@ -209,7 +233,7 @@ def probe_at(op: str, since: int, opset: int, graph: Graph, arrays: Any, expecte
     if [n.op_type for n in proto.graph.node].count(op) != 1 or len(proto.graph.node) > 2:
         return None
     feeds = dict(zip((i.name for i in proto.graph.input), arrays, strict=True))
-    return Probe(op, since, tuple(sorted(found.items())), str(sample), proto.SerializeToString(), feeds, expected)
+    return Probe(op, since, tuple(sorted(found.items())), str(sample), proto.SerializeToString(), feeds, expected, node)
 
 
 def complaint(probe: Probe, answer: Answer) -> str:
@@ -231,7 +255,9 @@ def measured(
     runtime: str, names: Sequence[str], more: Sequence[str] = (), kinds: Collection[DType] = NUMPY
 ) -> dict[str, list[list[Any]]]:
     """The kernels that a runtime was found to have: for each operator rows of first version, last, and types."""
+    provider = target_of(runtime_named(runtime).target).provider
     pending = [*(p for name in names for p in probes(name, kinds)), *case_probes(more)]
+    pending = [p for p in pending if p.value is None or other_of(p.value, provider) is None]
     found: dict[str, list[list[Any]]] = {}
     for _ in range(VERSIONS):
         newest = {op: max(p.since for p in pending if p.op == op) for op in {p.op for p in pending}}
@@ -274,7 +300,10 @@ def rows_of(good: Mapping[Any, Sequence[str]]) -> dict[str, list[list[Any]]]:
     found: dict[str, list[list[Any]]] = {}
     for op, pairs in sorted(told.items()):
         kept = {pair for pair, each in pairs.items() if 3 * each.count("") >= len(each)}
-        bound = {n: sorted(t for m, t in kept if m == n) for n in dict.fromkeys(n for n, _ in pairs if n)}
+        row = row_at(op, OPSET)
+        drawn = {n: {t for m, t in pairs if m == n} for n in dict.fromkeys(n for n, _ in pairs if n)}
+        others = {n: PLAIN.intersection(row.types[n]) - each if row else set[str]() for n, each in drawn.items()}
+        bound = {n: sorted({*others[n], *(t for m, t in kept if m == n)}) for n in drawn}
         if kept and all(bound.values()):
             found[op] = [[1, last[op], bound]]
     return found
@@ -288,6 +317,10 @@ def completed(runtime: str, kernels: Mapping[str, list[list[Any]]]) -> dict[str,
         row = row_at(op, OPSET)
         if row is not None and op not in sampled:
             found.setdefault(op, [[1, row.since, {}]])
+    for op, bound in SEEN.get(runtime, {}).items():
+        row = row_at(op, OPSET)
+        if row is not None:
+            found[op] = [[1, row.since, {name: list(types) for name, types in bound.items()}]]
     for op, other in LIKE.items():
         row = row_at(op, OPSET)
         if row is not None and other in found:

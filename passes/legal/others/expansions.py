@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from irkit.build import op
+import numpy as np
+
+from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType, types_of
+from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
-from passes.analysis.questions import is_known, vector
+from passes.analysis.questions import is_known, number, vector
 from passes.legal.runtime.expansions import attention, causal, heads_of, ordinals, pad_wrap, scored
 
 __all__ = ["attention", "causal", "gather_elements", "heads_of", "pad_wrap", "scored", "split"]
@@ -49,6 +52,44 @@ def split(m: Match, value: Value) -> Any:
     starts = op.Sub(ends, sizes)
     spans = [(vector([i]), vector([i + 1])) for i in range(len(types_of(value.type)))]
     return tuple([op.Slice(x, op.Slice(starts, *span), op.Slice(ends, *span), axis) for span in spans])
+
+
+def conv_transpose_by_groups(m: Match, value: Value) -> Value | None:
+    """ConvTranspose of groups -> a ConvTranspose of the channels of each group, joined"""
+    x, weight = value.inputs[:2]
+    bias = value.inputs[2] if len(value.inputs) > 2 else None
+    groups = value.attribute("group", 1)
+    if x is None or weight is None or type(x.shape[1]) is not int or type(value.shape[1]) is not int:
+        return None
+    given = {name: content for name, content in value.attributes if name != "group"}
+    taken, made = x.shape[1] // groups, value.shape[1] // groups
+    parts = [
+        call("ConvTranspose", [
+            op.Slice(x, vector([i * taken]), vector([(i + 1) * taken]), vector([1])),
+            op.Slice(weight, vector([i * taken]), vector([(i + 1) * taken]), vector([0])),
+            None if bias is None else op.Slice(bias, vector([i * made]), vector([(i + 1) * made]), vector([0])),
+        ], given)
+        for i in range(groups)
+    ]  # fmt: skip
+    return op.Concat(*parts, axis=1)
+
+
+def constant_expanded(m: Match, value: Value) -> Value | None:
+    """ConstantOfShape(shape) -> Expand(number, shape)"""
+    shape, fill = value.inputs[0], value.attribute("value")
+    zero = np.zeros((), value.dtype.numpy) if fill is None else fill.array.reshape(())
+    return None if shape is None else op.Expand(const(zero), shape)
+
+
+def normalized_by(m: Match, value: Value) -> Value | None:
+    """BatchNormalization(x, scale, bias, mean, variance) -> (x - mean) / sqrt(variance + epsilon) * scale + bias"""
+    x, given = value.inputs[0], [v for v in value.inputs[1:] if v is not None]
+    if x is None or len(given) != 4 or value.attribute("training_mode"):
+        return None
+    axes = vector(range(1, x.rank - 1))
+    scale, bias, mean, variance = (op.Unsqueeze(v, axes) if x.rank > 2 else v for v in given)
+    root = op.Sqrt(op.Add(variance, number(variance, attribute_of(value, "epsilon"))))
+    return op.Add(op.Mul(op.Div(op.Sub(x, mean), root), scale), bias)
 
 
 def expand_of_scalar(m: Match, value: Value) -> Value | None:

@@ -13,8 +13,19 @@ from types import MappingProxyType
 import attrs
 
 from irkit.core.ir import Value
+from irkit.core.types import DType
 from irkit.pattern import attribute_of
-from passes.legal.others.expansions import Expansion, attention, expand_of_scalar, gather_elements, pad_wrap, split
+from passes.legal.others.expansions import (
+    Expansion,
+    attention,
+    constant_expanded,
+    conv_transpose_by_groups,
+    expand_of_scalar,
+    gather_elements,
+    normalized_by,
+    pad_wrap,
+    split,
+)
 from passes.legal.runtime.quirks import Quirk
 from passes.targets.measured import OPENVINO, REFERENCE, TRACT
 
@@ -80,11 +91,20 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
                     "softmax of products", lambda v: True, version=TR), attention),
         Other(Quirk("computed_split", ("Split",), "sizes that are computed",
                     "tract has Split for constant sizes only", "Slices", has_computed_sizes, version=TR), split),
+        Other(Quirk("zeros_of_shape", ("ConstantOfShape",), "float32, for 0 is left out in a file",
+                    "tract makes float64 of it where no value is given", "Expand",
+                    lambda v: v.dtype is DType.FLOAT, version=TR), constant_expanded),
+        Other(Quirk("computed_statistics", ("BatchNormalization",), "operands that are no constants",
+                    "tract has BatchNormalization of constants only", "its arithmetic",
+                    lambda v: any(x is not None and x.blob is None for x in v.inputs[1:]), version=TR), normalized_by),
     ),
     REFERENCE: (
         Other(Quirk("far_lookups", ("GatherElements",), "an axis that may be longer than 64",
                     "the reference evaluator looks up at most 64 places: numpy.choose takes no more", "GatherND",
                     looks_far, version=RE), gather_elements),
+        Other(Quirk("grouped_transposed_convolution", ("ConvTranspose",), "groups",
+                    "the reference evaluator fails at ConvTranspose of more than one group", "one for each group",
+                    lambda v: v.attribute("group", 1) > 1, version=RE), conv_transpose_by_groups),
     ),
 })  # fmt: skip
 """The tables by the provider of a target."""

@@ -39,6 +39,12 @@ def attending() -> Graph:
     return Graph((q, k, v, mask), (op.Attention(q, k, v, mask),))
 
 
+def normalized() -> Graph:
+    """A normalization by statistics that are inputs."""
+    x, *given = param(tensor("f32", 2, 3, 4)), *(param(tensor("f32", 3)) for _ in range(3)), param(tensor("f32", 3))
+    return Graph((x, *given), (op.BatchNormalization(x, *given[:3], op.Abs(given[3])),))
+
+
 def of(made: Value, *params: Value) -> Graph:
     """A graph of one result."""
     return Graph(params, (made,))
@@ -71,6 +77,19 @@ GRAPHS = {
     "wrapped": [of(op.Pad(X, np.array([1, 0, 2, 3]), mode="wrap"), X)],
     "computed_split": [split_by_numbers()],
     "attention_with_masks": [attending()],
+    "zeros_of_shape": [of(op.ConstantOfShape(op.Shape(sized := param(tensor("f32", 2, "n")))), sized)],
+    "computed_statistics": [normalized()],
+    "grouped_transposed_convolution": [
+        of(
+            op.ConvTranspose(
+                channels := image((2, 4, 5)),
+                const(RNG.normal(size=(4, 3, 2)).astype(np.float32)),
+                const(RNG.normal(size=6).astype(np.float32)),
+                group=2,
+            ),
+            channels,
+        )
+    ],
 }
 REFUSED = {
     "places_by_columns": of(op.MaxPool(IMAGE, kernel_shape=[2, 2], storage_order=1, outputs=2)[1], IMAGE),
