@@ -37,9 +37,10 @@ class Numbering:
         if key is None:
             return value
         found = self._first.setdefault(key, value)
-        if found is value or found.type is value.type or found.type == value.type:
-            return found if type(found.op) is type(op) else value  # a plain name says nothing of an operator
-        return value
+        if found is value:
+            return value
+        same = found.type is value.type or found.type == value.type
+        return found if same and type(found.op) is type(op) else value  # a plain name says nothing of an operator
 
     def find(self, value: Value) -> Value | None:
         """The first value this was asked for that equals `value`; None where there is none."""

@@ -156,7 +156,7 @@ class Reader:
         if notes and COPY_KEY in notes and len(node.input) == 1:
             define(scope, node.output[0], self.lookup(node.input[0], scope))
             return
-        op, domain, names = node.op_type, node.domain if node.domain != "ai.onnx" else "", node.output[:]
+        op, names, domain = node.op_type, node.output[:], "" if (named := node.domain) == "ai.onnx" else named
         if self.form.notes:
             notes = {p.key: p.value for p in node.metadata_props} | {NAME_NOTE: node.name, DOC_NOTE: node.doc_string}
             if node.name in names:
