@@ -111,7 +111,7 @@ def test_random_compositions_are_their_definitions(seed: int) -> None:
     arrays = random_feeds(graph, binding, rng)
     expected = irkit.evaluate(graph, arrays)
     read = irkit.load(irkit.to_proto(graph), dialects=mylib)
-    assert own_keys(read) == own_keys(graph)
+    assert own_keys(read) <= own_keys(graph)  # a result of an If that nobody uses is not written
     assert irkit.compare(expected, irkit.evaluate(read, arrays)) is None
     plain = own_written_out(graph)
     assert not any("::" in v.op for v in plain.order)
