@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias, cast, overload
 
 from pyrsistent import pmap
 
+from irkit import dims
+from irkit.contract.as_json import names_of_condition
 from irkit.contract.sizes import ENFORCED
 from irkit.core import ir
 from irkit.core.ir import Fact, Graph, Port, Signature, Value
-from irkit.core.types import ELEMENT_NAMES, Type
+from irkit.core.types import ELEMENT_NAMES, Type, dims_of
 from irkit.dims import Range
+from irkit.dims.conditions import holds
 from irkit.errors import GraphError, TypeRuleError
 from irkit.nodes.bodies import as_value
 from irkit.support.arguments import brief
@@ -101,17 +104,29 @@ def traced(
     params = {each: ir.param(type_) for each, type_ in wanted.items()}
     given: Any = called(of, params)
     found = results_of(given, names)
-    kept = tuple(each if isinstance(each, Fact) else Fact("relation", each) for each in facts)
-    signature = Signature(
-        tuple(map(Port, params)), tuple(Port(each, "output") for each in found), tuple(f for f in kept if is_kept(f))
-    )
+    ports = tuple(map(Port, params)), tuple(Port(each, "output") for each in found)
+    known = {s.name for type_ in wanted.values() for d in dims_of(type_) for s in dims.symbols_of(d)}
+    signature = Signature(*ports, conditions(facts, ranges, known))
     title = name or getattr(of, "__name__", "graph").strip("<>")
     return Graph(tuple(params.values()), tuple(found.values()), pmap(dict(ranges)), signature, title)
 
 
-def is_kept(fact: Fact) -> bool:
-    """Whether a fact is a condition on sizes; what capture found of arguments says nothing of another graph."""
-    return fact.kind in ENFORCED
+def conditions(facts: Iterable[str | Fact], ranges: Mapping[str, Range], sizes: Collection[str]) -> tuple[Fact, ...]:
+    """The conditions on sizes among facts; what capture found of arguments says nothing of another graph. Raises
+    GraphError for one about a size that there is none of, DimensionError for what is no condition."""
+    found = tuple(each if isinstance(each, Fact) else Fact("relation", each) for each in facts)
+    kept = tuple(fact for fact in found if fact.kind in ENFORCED)
+    named = [(name, f"the range of {name}") for name in ranges]
+    for fact in kept:
+        holds(fact.text, {})  # which says what is wrong with it
+        named += [(name, f"the condition {fact.text}") for name in names_of_condition(fact.text)]
+    for name, what in named:
+        if name not in sizes:
+            raise GraphError(
+                f"{what} is about {name!r}, which is no size of the parameters",
+                hint=f"their sizes are {', '.join(sorted(sizes)) or 'numbers'}",
+            )
+    return kept
 
 
 def called(of: Traceable, params: Mapping[str, Value]) -> Any:
