@@ -23,7 +23,7 @@ from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, ten
 from irkit.dialects import Dialect, Operator, dialect, operator, runtime_dialect
 from irkit.dims import Range, fresh, symbol
 from irkit.doors.above import ABOVE, found_above
-from irkit.equations import Equation, equation, replace_pattern
+from irkit.equations import Discovery, Equation, Proof, discover, equation, prove, replace_pattern
 from irkit.errors import (
     AbsentError,
     ContractError,
@@ -165,6 +165,10 @@ __all__ = [  # by what one wants to do
     "equation",
     "Equation",
     "replace_pattern",
+    "prove",
+    "Proof",
+    "discover",
+    "Discovery",
     # operators of one's own
     "operator",
     "Operator",

@@ -56,15 +56,20 @@ def saturation(source: Graph, rules: Rules, bounds: Bounds | None = None) -> Sat
     A rule that makes a value whose type is not surely the same is passed over; what a rule's function asks of numbers
     that are not there, or of sizes that would be vast, likewise.
     """
-    limits = bounds or Bounds()
     made = Saturation(source, EGraph())
     for value in source.order:
         made.graph.add(value)
-    run = _Run(made, rules, limits, time.monotonic() + limits.seconds)
-    while not made.complete and made.rounds < limits.rounds and not run.is_over():
-        made.complete = not run.round()
-        made.rounds += 1
+    grow(made, rules, bounds or Bounds())
     return made
+
+
+def grow(made: Saturation, rules: Rules, bounds: Bounds) -> None:
+    """Adds what the rules lead to, as far as the bounds allow; `made.complete` says whether that is all."""
+    run = _Run(made, rules, bounds, time.monotonic() + bounds.seconds)
+    made.complete, rounds = False, 0
+    while not made.complete and rounds < bounds.rounds and not run.is_over():
+        made.complete = not run.round()
+        made.rounds, rounds = made.rounds + 1, rounds + 1
 
 
 class _Run:

@@ -2,5 +2,6 @@
 
 from passes.saturation.choice import saturate
 from passes.saturation.equations import EQUATIONS, SUMS
+from passes.saturation.known import KNOWN
 
-__all__ = ["EQUATIONS", "SUMS", "saturate"]
+__all__ = ["EQUATIONS", "KNOWN", "SUMS", "saturate"]

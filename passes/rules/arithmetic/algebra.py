@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from irkit import dims
-from irkit.build import const, op
+from irkit.build import call, const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
@@ -180,6 +180,25 @@ def add_add(m: Match) -> Made:
 def mul_reciprocal(m: Match) -> Made:
     """x * (1 / y) -> x / y"""
     return op.Div(m.x, m.y)
+
+
+@rule(p.Neg(p.Sub(x, y).once()), exact=False)
+def neg_of_sub(m: Match) -> Made:
+    """-(x - y) -> y - x, which is 0 where the other is -0.0"""
+    return op.Sub(m.y, m.x)
+
+
+@rule(p.Log(p.Exp(x)), exact=False)
+def log_of_exp(m: Match) -> Made:
+    """Log(Exp(x)) -> x, which does not overflow"""
+    return m.x
+
+
+@rule(either(p.Softmax(p.LogSoftmax(x, axis=attr("axis")), axis=attr("axis")),
+             p.LogSoftmax(p.LogSoftmax(x, axis=attr("axis")), axis=attr("axis"))), exact=False)  # fmt: skip
+def softmax_of_log_softmax(m: Match) -> Made:
+    """Softmax(LogSoftmax(x)) -> Softmax(x), and LogSoftmax(LogSoftmax(x)) -> LogSoftmax(x)"""
+    return call(m.root.op, [m.x], {"axis": m.axis})
 
 
 # ---------------------------------------------------------------------------------------------- powers
@@ -351,5 +370,7 @@ ALGEBRA: tuple[Rule, ...] = (
 )  # fmt: skip
 """Identities that keep every bit."""
 
-REAL_ALGEBRA: tuple[Rule, ...] = (add_zero, mul_mul, add_add, mul_reciprocal, small_power)
+REAL_ALGEBRA: tuple[Rule, ...] = (
+    add_zero, mul_mul, add_add, mul_reciprocal, small_power, neg_of_sub, log_of_exp, softmax_of_log_softmax,
+)  # fmt: skip
 """Identities of real arithmetic: results may differ in the last bits."""

@@ -1,0 +1,151 @@
+"""Proofs for all sizes: rules that move elements, integers, logic; wrong rules are never proved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import irkit
+from irkit import equation, hole, op, p, prove, rule
+from irkit.equations.elements import Unprovable, are_equal
+from irkit.errors import RewriteError
+from irkit.pattern import attr, rest
+from irkit.pattern import const as constant
+from irkit.rewriting.face import Made, Match, Rule
+from passes.pipelines.standard import all_rules
+from passes.saturation import EQUATIONS
+
+x, y, z = hole("x"), hole("y"), hole("z")
+
+
+def param(*shape: Any, dtype: str = "f32") -> irkit.Value:
+    return irkit.param(irkit.tensor(dtype, *shape))
+
+
+TRUE = {
+    "a view of a view": (p.Squeeze(p.Unsqueeze(x, constant("axes")), constant("axes")), p.Identity(x)),
+    "a Transpose behind": (p.Relu(p.Transpose(x, perm=attr("perm"))), p.Transpose(p.Relu(x), perm=attr("perm"))),
+    "a Concat of Concats": (
+        p.Concat(p.Concat(x, y, axis=attr("axis")), z, axis=attr("axis")),
+        p.Concat(x, y, z, axis=attr("axis")),
+    ),
+    "integers": (p.Mul(x, p.Add(y, z)), p.Add(p.Mul(x, y), p.Mul(x, z))),
+    "squares": (p.Sub(p.Mul(x, x), p.Mul(y, y)), p.Mul(p.Add(x, y), p.Sub(x, y))),
+    "de Morgan": (p.Not(p.And(x, y)), p.Or(p.Not(x), p.Not(y))),
+    "exclusive or": (p.Xor(x, y), p.And(p.Or(x, y), p.Not(p.And(x, y)))),
+    "bits": (p.BitwiseXor(p.BitwiseXor(x, y), y), p.Identity(x)),
+    "a choice": (p.Where(p.Not(x), y, z), p.Where(x, z, y)),
+    "a reshaped view": (p.Reshape(p.Reshape(x, hole("s")), hole("t")), p.Reshape(x, hole("t"))),
+}
+RANKS = {"a Concat of Concats": 3, "integers": 1, "squares": 2, "exclusive or": 2, "a choice": 1, "a reshaped view": 2}
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_what_is_true_of_all_sizes_is_proved(name: str) -> None:
+    left, right = TRUE[name]
+    found = prove(equation(left, right, name="true").forward, RANKS.get(name, 2))
+    assert found, str(found)
+    assert found.cases > 0 and "is proved for all sizes up to rank" in str(found)
+
+
+@rule(p.Transpose(p.Transpose(x, perm=attr("a")), perm=attr("b")))
+def joined_backwards(m: Match) -> Made:
+    """Transposes joined in the wrong order"""
+    first, second = (tuple(each or reversed(range(m.x.rank))) for each in (m.a, m.b))
+    return op.Transpose(m.x, perm=tuple(second[i] for i in first))
+
+
+@rule(p.Concat(p.Relu(x), p.Relu(y), axis=attr("axis")))
+def first_relu_only(m: Match) -> Made:
+    """A Relu forgotten"""
+    return op.Concat(op.Relu(m.x), m.y, axis=m.axis)
+
+
+@rule(p.Unsqueeze(p.Squeeze(x, constant("axes")), constant("axes")))
+def other_axis(m: Match) -> Made:
+    """An axis that comes back at another place: two sizes of 1 apart from each other"""
+    return op.Transpose(m.x, perm=tuple(reversed(range(m.x.rank))))
+
+
+WRONG = [
+    joined_backwards,
+    first_relu_only,
+    other_axis,
+    equation(p.Sub(x, y), p.Sub(y, x), name="swapped").forward,
+    equation(p.And(x, y), p.Or(x, y), name="or_for_and").forward,
+    equation(p.Mul(x, p.Add(x, y)), p.Add(p.Mul(x, x), y), name="a_factor_lost").forward,
+    equation(p.Not(p.Xor(x, y)), p.Xor(p.Not(x), p.Not(y)), name="not_twice").forward,
+    equation(p.BitwiseNot(p.BitwiseAnd(x, y)), p.BitwiseOr(x, y), name="bits_kept").forward,
+    equation(p.Where(x, y, z), p.Where(x, z, y), name="other_choice").forward,
+    equation(p.Concat(x, y, axis=attr("axis")), p.Concat(y, x, axis=attr("axis")), name="other_order").forward,
+    equation(p.Relu(x), p.Identity(x), name="relu_lost").forward,
+    equation(p.Expand(x, hole("s")), p.Expand(p.Relu(x), hole("s")), name="relu_added").forward,
+]
+
+
+@pytest.mark.parametrize("each", WRONG, ids=lambda each: each.name)
+def test_a_wrong_rule_is_not_proved(each: Rule) -> None:
+    found = prove(each, 3)
+    assert not found and found.reason
+
+
+def test_integers_are_calculated_modulo_their_width() -> None:
+    a = param("n", dtype="u8")
+    left = op.Add(op.Mul(op.Mul(a, 16), 16), a)
+    are_equal(left, a)  # 256 * a is 0
+    with pytest.raises(Unprovable, match="differ by"):
+        are_equal(op.Add(op.Mul(op.Mul(b := param("n", dtype="i16"), 16), 16), b), b)
+
+
+def test_places_are_followed_through_parts_and_lookups() -> None:
+    a, b = param("n", 4), param("m", 4)
+    both = op.Concat(a, b, axis=0)
+    are_equal(
+        op.Transpose(op.Concat(op.Transpose(a, perm=(1, 0)), op.Transpose(b, perm=(1, 0)), axis=1), perm=(1, 0)), both
+    )
+    first, second = op.Split(param(6, "n"), [2, 4], axis=0)
+    are_equal(op.Concat(op.Relu(first), op.Relu(second), axis=0), op.Relu(first.inputs[0].inputs[0]))  # type: ignore[union-attr, arg-type]
+    rows = op.Slice(a, [1], [3], [1])
+    are_equal(op.Gather(rows, 1, axis=1), op.Gather(a, 2, axis=1))
+    with pytest.raises(Unprovable):
+        are_equal(op.Gather(rows, 1, axis=1), op.Gather(a, 1, axis=1))
+    with pytest.raises(Unprovable, match="neither moves"):
+        are_equal(op.Softmax(a), a)
+
+
+@pytest.mark.parametrize(
+    ("each", "why"),
+    [
+        (equation(p.Softmax(x), p.Softmax(p.Identity(x))).forward, "neither moves"),
+        (
+            equation(p.Mul(x, constant("c", rank=0)), p.Mul(p.Identity(x), constant("c"))).forward,
+            "may hold any numbers",
+        ),
+        (equation(p.Concat(*rest("xs"), axis=0), p.Identity(p.Concat(*rest("xs"), axis=0))).forward, "any count"),
+        (equation(p.Add(x, y), p.Sub(x, p.Neg(y)), exact=False).forward, "real numbers only"),
+        (equation(p.Relu(hole("x", where=lambda v: v.rank == 2)), p.Relu(p.Relu(x))).forward, "by a predicate"),
+        (equation(p.Relu(hole("x", rank=7)), p.Relu(p.Relu(x))).forward, "fires on none"),
+    ],
+)
+def test_what_does_not_qualify_says_why(each: Rule, why: str) -> None:
+    found = prove(each, 2)
+    assert not found and why in found.reason and "is not proved" in str(found)
+
+
+def test_only_rules_are_proved() -> None:
+    with pytest.raises(RewriteError, match="is not a rule"):
+        prove((p.Relu(x),))  # type: ignore[arg-type]
+
+
+PROVED = {
+    "same_expand", "squeeze_axes", "plain_reshape", "identity", "mul_one", "sub_zero", "add_negative_zero",
+    "of_one_operand", "idempotent_binary", "involution", "excluded_middle", "transpose_nothing", "transpose_ones",
+    "relu_of_transpose", "relu_of_transpose_backward", "tanh_of_concat_2", "neg_of_concat_3", "transpose_of_nothing",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(PROVED))
+def test_rules_of_the_project_that_move_elements_or_calculate_with_integers_are_proved(name: str) -> None:
+    each = next(r for r in (*all_rules(2), *EQUATIONS) if r.name == name)
+    assert prove(each, 3)
