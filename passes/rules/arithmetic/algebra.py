@@ -194,8 +194,10 @@ def log_of_exp(m: Match) -> Made:
     return m.x
 
 
-@rule(either(p.Softmax(p.LogSoftmax(x, axis=attr("axis")), axis=attr("axis")),
-             p.LogSoftmax(p.LogSoftmax(x, axis=attr("axis")), axis=attr("axis"))), exact=False)  # fmt: skip
+logarithms = p.LogSoftmax(x, axis=attr("axis"))
+
+
+@rule(either(p.Softmax(logarithms, axis=attr("axis")), p.LogSoftmax(logarithms, axis=attr("axis"))), exact=False)
 def softmax_of_log_softmax(m: Match) -> Made:
     """Softmax(LogSoftmax(x)) -> Softmax(x), and LogSoftmax(LogSoftmax(x)) -> LogSoftmax(x)"""
     return call(m.root.op, [m.x], {"axis": m.axis})
