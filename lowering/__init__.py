@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lowering.capture.functional import functional
     from lowering.capture.patched import Replacement, patched
     from lowering.decoding.generation import Generation, generation
+    from lowering.decoding.loaded import LoadedGeneration, load_generation
     from lowering.layouts.export_hf import export_hf
     from lowering.layouts.written import Layout
     from lowering.localization.localize import Located, localize
@@ -32,6 +33,7 @@ __all__ = [
     "Functions",
     "Generation",
     "Layout",
+    "LoadedGeneration",
     "Located",
     "LoweringError",
     "MissingConverters",
@@ -46,6 +48,7 @@ __all__ = [
     "export_hf",
     "functional",
     "generation",
+    "load_generation",
     "localize",
     "lower",
     "observe",
@@ -60,6 +63,7 @@ PLACES = {
     "Functions": "lowering.records.options",
     "Generation": "lowering.decoding.generation",
     "Layout": "lowering.layouts.written",
+    "LoadedGeneration": "lowering.decoding.loaded",
     "Located": "lowering.localization.localize",
     "Observation": "lowering.piecewise.observing",
     "Piece": "lowering.piecewise.pieces",
@@ -71,6 +75,7 @@ PLACES = {
     "export_hf": "lowering.layouts.export_hf",
     "functional": "lowering.capture.functional",
     "generation": "lowering.decoding.generation",
+    "load_generation": "lowering.decoding.loaded",
     "localize": "lowering.localization.localize",
     "lower": "lowering.program.ways",
     "observe": "lowering.piecewise.observing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from irkit.errors import IrkitError
 from irkit.onnx.shared_weights import write_models
+from lowering.decoding.program_files import file_graph
 from lowering.decoding.stages import Stage
 from lowering.decoding.steps import merged_steps, recorded_calls
 from lowering.errors import CaptureError
@@ -67,13 +69,16 @@ class Generation:
 
     def save(self, folder: str | Path) -> dict[str, Path]:
         """Writes each program as an ONNX model into a folder, with the configuration beside them, and the weights of
-        all of them, each once, in one file; returns the path of each. Raises SerializeError where no file can be made.
+        all of them, each once, in one file; returns the path of each. `lowering.load_generation(folder)` generates from
+        it. Raises SerializeError where no file can be made.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         programs = self.programs
-        written = write_models({name: (each.ready, each.opset) for name, each in programs.items()}, folder)
-        self.model.config.save_pretrained(folder)
+        written = write_models({name: file_graph(each) for name, each in programs.items()}, folder)
+        config = copy.copy(self.model.config)
+        config.architectures = [type(self.model).__name__]  # by which `load_generation` finds the class
+        config.save_pretrained(folder)
         if getattr(self.model, "generation_config", None) is not None:
             self.model.generation_config.save_pretrained(folder)
         return written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -91,11 +91,16 @@ class Stage:
 
     def served(self) -> Any:
         """A copy of the module, sharing its weights, whose calls the programs answer."""
-        made = copy.copy(self.module)
+        return answering(self.module, self)
 
-        @functools.wraps(self.module.forward)
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            return self(*args, **kwargs)
 
-        made.forward = forward
-        return made
+def answering(module: Any, answer: Callable[..., Any]) -> Any:
+    """A copy of a module, sharing its weights, whose calls are answered by something else."""
+    made = copy.copy(module)
+
+    @functools.wraps(module.forward)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return answer(*args, **kwargs)
+
+    made.forward = forward
+    return made

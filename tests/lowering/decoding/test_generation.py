@@ -16,7 +16,7 @@ from torch import nn
 
 import lowering
 from irkit.doors.to_onnx import to_onnx
-from irkit.errors import ContractError
+from irkit.errors import ContractError, LoadError
 from irkit.onnx.sessions import session
 from lowering.decoding.steps import merged_steps, recorded_calls, shapes_of
 from lowering.errors import CaptureError
@@ -128,8 +128,30 @@ def test_programs_are_saved_over_one_file_of_weights(tmp_path: Path) -> None:
         feeds = program.feeds((), call)
         for found, expected in zip(session(path).run(feeds), program.session.run(feeds), strict=False):
             np.testing.assert_array_equal(found, expected)
+    loaded = lowering.load_generation(tmp_path / "saved")
+    assert set(loaded.programs) == set(files) and all(p.is_meta for p in loaded.model.parameters())
+    for way in ("greedy", "beams", "sampled"):
+        options = {**OPTIONS, **WAYS.get(way, {})}
+        torch.manual_seed(3)
+        expected = generation.generate(**prompt(2, 5, 1), **options)
+        torch.manual_seed(3)
+        assert torch.equal(loaded.generate(**prompt(2, 5, 1), **options), expected)
     generation.save(tmp_path / "saved")
     assert {each.name for each in (tmp_path / "saved").iterdir()} == names
+
+
+def test_a_saved_encoder_generates_again(tmp_path: Path) -> None:
+    model = generator_named("T5ForConditionalGeneration").model()
+    generation = lowering.generation(model)
+    expected = generation.generate(**prompt(2, 6, 2), **OPTIONS)
+    generation.save(tmp_path)
+    assert torch.equal(lowering.load_generation(tmp_path).generate(**prompt(2, 6, 2), **OPTIONS), expected)
+    torch.testing.assert_close(expected, model.generate(**prompt(2, 6, 2), **OPTIONS))
+
+
+def test_folders_without_a_generation_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="has no saved generation"):
+        lowering.load_generation(tmp_path / "nothing")
 
 
 def test_steps_of_recurrent_layers_stay_apart() -> None:
