@@ -19,14 +19,15 @@ from irkit.errors import ContractError, EvaluateError, LoadError
 from irkit.onnx.bound_runs import BoundRun, held_values
 from irkit.onnx.load import load
 from irkit.onnx.sessions import session
+from lowering.decoding.steps import MASKS
 from lowering.direct.run import HOW as TRACED
-from lowering.program.arguments import require_tensor, same_scalar
+from lowering.program.arguments import implied_arrays, require_tensor, same_scalar
 from lowering.program.bound_parts import put, tensor_held
 from lowering.program.program import Program
 from lowering.program.refusing import bind_conditions
 from lowering.records.flat_structures import Builder, Opener, builder_of, nodes_of, opener_of
 from lowering.records.programs import register_caches
-from lowering.records.pytrees import Registrations, definitions
+from lowering.records.pytrees import Implied, Registrations, definitions, empty_leaves
 from lowering.records.torch_internals import pytree
 from lowering.records.types import TORCH, as_pairs, from_pairs
 from lowering.tensors.complex_pairs import WHOLES, complex_names
@@ -69,7 +70,7 @@ class FileProgram:
     path: Path
     graph: Graph
     said: Mapping[str, Any]
-    arguments: Mapping[str, tuple[Opener, int]]
+    arguments: Mapping[str, tuple[Opener, pytree.TreeSpec]]
     build: Builder
     run: BoundRun
 
@@ -88,9 +89,7 @@ class FileProgram:
             positional, by_name = pytree.treespec_loads(said["in"]).children()
             children = (*positional.children(), *by_name.children())
             names = (*said["arguments"][: positional.num_children], *by_name.context)
-            arguments = {
-                name: (opener_of(child, nodes), child.num_leaves) for name, child in zip(names, children, strict=True)
-            }
+            arguments = {name: (opener_of(child, nodes), child) for name, child in zip(names, children, strict=True)}
             build: Builder = tuple if specs[1] is None else builder_of(specs[1], nodes)
         opened = session(Path(path))
         return cls(Path(path), graph, said, arguments, build, BoundRun(opened, names_of(graph), opened.outputs))
@@ -98,7 +97,7 @@ class FileProgram:
     def __call__(self, **kwargs: Any) -> Any:
         """The model's result. Raises ContractError for what the model was not captured for."""
         leaves, said = self.leaves(kwargs), self.said
-        by_name = {name: leaf for name, leaf in zip(said["leaves"], leaves, strict=True) if name is not None}
+        by_name = self.filled({n: leaf for n, leaf in zip(said["leaves"], leaves, strict=True) if n is not None})
         for i, value in said["scalars"].items():
             if not same_scalar(leaves[int(i)], value):
                 raise ContractError(
@@ -146,14 +145,40 @@ class FileProgram:
             raise ContractError(
                 f"the call has {unknown[0]!r}", hint=f"the model was captured with {', '.join(self.arguments)}"
             )
-        for name, (opener, count) in self.arguments.items():
-            if name not in kwargs and not (count == 1 and self.said["scalars"].get(str(len(leaves)), 0) is None):
+        for name, (opener, spec) in self.arguments.items():
+            if name in MASKS and kwargs.get(name) is None and self.rank_of(name) == 2:
+                leaves.append(Implied(1))  # a mask that hides nothing
+                continue
+            if name not in kwargs and not (
+                spec.num_leaves == 1 and self.said["scalars"].get(str(len(leaves)), 0) is None
+            ):
                 raise ContractError(f"the call lacks {name!r}", hint="give all that the model was captured with")
-            if not opener(kwargs.get(name), leaves):
-                raise ContractError(
-                    f"{name} has another structure than at capture", hint="give what has the same structure"
-                )
+            found = list[Any]()
+            if not opener(kwargs.get(name), found):
+                found = nothing_yet(name, kwargs.get(name), spec)
+            leaves += found
         return leaves
+
+    def filled(self, by_name: Mapping[str, Any]) -> dict[str, Any]:
+        """The leaves by name, with tensors of no tokens for a cache in which nothing is yet."""
+        absent = {name: leaf.fill for name, leaf in by_name.items() if isinstance(leaf, Implied)}
+        if not absent:
+            return dict(by_name)
+        names = names_of(self.graph)
+        shapes = [tuple(each.shape) if isinstance(each := by_name[name], torch.Tensor) else None for name in names]
+        types = {
+            name: Tensor(DType(self.said["given"][name]), param.type.shape)
+            for name, param in zip(names, self.graph.params, strict=True)
+            if isinstance(param.type, Tensor)
+        }
+        made = implied_arrays(types, absent, binding_of(self.graph, shapes))
+        return {**by_name, **{name: torch.from_numpy(array) for name, array in made.items()}}
+
+    def rank_of(self, name: str) -> int | None:
+        """How many dimensions an input has; None for one that is none, or no tensor."""
+        types = {n: param.type for n, param in zip(names_of(self.graph), self.graph.params, strict=True)}
+        found = types.get(name)
+        return found.rank if isinstance(found, Tensor) else None
 
     def is_known(self, name: str, value: Any) -> bool:
         """Whether an argument is one of the model's, or has the value that it has where it is left out."""
@@ -167,3 +192,13 @@ class FileProgram:
             return from_pairs(made)
         wanted = TORCH[DType(self.said["dtypes"][i])]
         return made if made.dtype is wanted else made.to(wanted)
+
+
+def nothing_yet(name: str, value: Any, spec: pytree.TreeSpec) -> list[Any]:
+    """What stands for the leaves of a cache in which nothing is yet. Raises ContractError for anything else."""
+    with Registrations() as known:
+        register_caches(known)
+        found = empty_leaves(value, spec)
+    if found is None:
+        raise ContractError(f"{name} has another structure than at capture", hint="give what has the same structure")
+    return list(found)

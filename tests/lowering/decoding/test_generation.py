@@ -149,6 +149,13 @@ def test_a_saved_encoder_generates_again(tmp_path: Path) -> None:
     torch.testing.assert_close(expected, model.generate(**prompt(2, 6, 2), **OPTIONS))
 
 
+def test_one_saved_program_reads_prompts_and_goes_on(tmp_path: Path) -> None:
+    made().save(tmp_path)
+    loaded = lowering.load_generation(tmp_path)
+    for asked in (prompt(2, 5, 2), prompt(1, 1)):
+        assert torch.equal(loaded.generate(**asked, **OPTIONS), llama().generate(**asked, **OPTIONS))
+
+
 def test_folders_without_a_generation_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="has no saved generation"):
         lowering.load_generation(tmp_path / "nothing")
