@@ -80,10 +80,12 @@ says which: those with bodies, sequences, random numbers and texts."""
 
 SEEN: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "tract": {
-        "Range": {"T": ("tensor(int32)", "tensor(int64)")}, "ConstantOfShape": {}, "GatherND": {},
+        "Range": {"T": ("tensor(int32)", "tensor(int64)")},
+        "ConstantOfShape": {},
+        "GatherND": {},
         "BatchNormalization": {},
     },
-}  # fmt: skip
+}
 """Operators that models were seen to run with, and of which the samples ask more: operands that are no constants,
 places that are counted from the end."""
 

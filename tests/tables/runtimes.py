@@ -187,8 +187,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     lines += ["", "## Why not", "", "| model | file | runtime | |", "|---|---|---|---|"]
     lines += [
         f"| {r['case']} | {r['exporter']} | {r['runtime']} | {cell(r['problem'])} |"
-        for r in sorted(rows, key=lambda r: (r["exporter"], r["runtime"])) if r["problem"]
-    ]  # fmt: skip
+        for r in sorted(rows, key=lambda r: (r["exporter"], r["runtime"]))
+        if r["problem"]
+    ]
     return "\n".join((*lines, ""))
 
 
