@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lowering.piecewise.observing import Observation, observe
     from lowering.piecewise.pieces import Piece, pieces
     from lowering.piecewise.statuses import Status, Strategy
+    from lowering.program.elsewhere import run_elsewhere
     from lowering.program.program import Program
     from lowering.program.ways import lower, trace
     from lowering.records.options import Functions
@@ -55,6 +56,7 @@ __all__ = [
     "patched",
     "pieces",
     "pytree_class",
+    "run_elsewhere",
     "trace",
 ]
 
@@ -82,6 +84,7 @@ PLACES = {
     "patched": "lowering.capture.patched",
     "pieces": "lowering.piecewise.pieces",
     "pytree_class": "lowering.records.pytrees",
+    "run_elsewhere": "lowering.program.elsewhere",
     "trace": "lowering.program.ways",
 }
 """Where what brings in torch stands."""

@@ -12,7 +12,7 @@ from irkit.core.blobs import Blob
 from irkit.core.origins import Origin
 from irkit.core.printer import describer, value_names, words_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
-from irkit.support.markup import BLUE, DIM, ORANGE, TEAL, colored, folded_html, lines_html
+from irkit.support.markup import BLUE, DIM, ORANGE, TEAL, folded_html, in_color, lines_html
 
 if TYPE_CHECKING:
     from irkit.core.ir import Graph, Value
@@ -41,13 +41,13 @@ def graph_html(graph: Graph) -> str:
         if not shown:
             break
         text = lines_html(html for value in shown for html in line.of(value))
-        summary = f"{escape(module) or 'graph'} {colored(counted(block), DIM)}"
+        summary = f"{escape(module) or 'graph'} {in_color(counted(block), DIM)}"
         pieces.append(folded_html(summary, text, len(graph.order) <= OPEN or (not module and not pieces)))
     more = len(graph.order) - LINES
     if more > 0:
-        pieces.append(colored(f"and {more} values more: irkit.viz(graph) shows all of them", DIM))
+        pieces.append(in_color(f"and {more} values more: irkit.viz(graph) shows all of them", DIM))
     results = ", ".join(line.names[r] for r in graph.results)
-    return f"<div><b>{head}</b>{''.join(pieces)}<div>{colored('return ' + results[:LONGEST], DIM)}</div></div>"
+    return f"<div><b>{head}</b>{''.join(pieces)}<div>{in_color('return ' + results[:LONGEST], DIM)}</div></div>"
 
 
 def modules_of(graph: Graph) -> dict[Value, str]:
@@ -77,19 +77,19 @@ class Lines:
 
     def of(self, value: Value) -> Iterator[str]:
         """The line of a value, and one for each body that it has."""
-        name, type_ = escape(self.names[value]), colored(self.type_text(value.type), BLUE)
+        name, type_ = escape(self.names[value]), in_color(self.type_text(value.type), BLUE)
         if value.op == PARAM:
-            yield f"{colored('input', ORANGE)} {name}: {type_}"
+            yield f"{in_color('input', ORANGE)} {name}: {type_}"
             return
         operands = ", ".join("_" if v is None else escape(self.names[v]) for v in value.inputs)
-        given = ", ".join(f"{escape(k)} = {colored(self.short(v), TEAL)}" for k, v in value.attributes)
+        given = ", ".join(f"{escape(k)} = {in_color(self.short(v), TEAL)}" for k, v in value.attributes)
         if value.op == CONSTANT:
-            yield f"{name}: {type_} = {colored('Constant', ORANGE)} {colored(self.constant(value.blob), TEAL)}"
+            yield f"{name}: {type_} = {in_color('Constant', ORANGE)} {in_color(self.constant(value.blob), TEAL)}"
         else:
-            text = f"{name}: {type_} = {colored(value.op, ORANGE)}({operands})" + (f" {{{given}}}" if given else "")
+            text = f"{name}: {type_} = {in_color(value.op, ORANGE)}({operands})" + (f" {{{given}}}" if given else "")
             yield text + self.comment(value.origin)
         for word, body in zip(words_of(value), value.bodies, strict=True):
-            yield f"  {escape(word)} {{ {colored(f'{len(body)} operators', DIM)} }}"
+            yield f"  {escape(word)} {{ {in_color(f'{len(body)} operators', DIM)} }}"
 
     def short(self, attribute: object) -> str:
         """An attribute as text, cut where it is long."""
@@ -106,4 +106,4 @@ class Lines:
         """The line of the user's, and the rules that made a value."""
         rules = f" <{', '.join(origin.rules)}>" if origin.rules else ""
         text = (origin.source or origin.node) + rules
-        return "  " + colored(f"# {text[:LONGEST]}", DIM) if text else ""
+        return "  " + in_color(f"# {text[:LONGEST]}", DIM) if text else ""

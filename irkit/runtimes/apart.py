@@ -66,9 +66,14 @@ def process_of(runtime: Runtime, requests: Sequence[Path], seconds: float) -> st
     told = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     try:
         done = subprocess.run(
-            runtime.command(requests), capture_output=True, text=True, errors="replace", timeout=seconds,
-            check=False, env=told,
-        )  # fmt: skip
+            runtime.command(requests),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            env=told,
+        )
     except subprocess.TimeoutExpired:
         return f"{runtime.name} took more than {seconds:g} seconds"
     last = " ".join(done.stderr[-TAIL:].split())

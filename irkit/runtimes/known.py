@@ -65,17 +65,24 @@ def package_of_node(name: str) -> str | None:
     return None
 
 
-RUNTIMES: Mapping[str, Runtime] = MappingProxyType({
-    each.name: each for each in (
-        Runtime("openvino", "openvino", "openvino"),
-        Runtime("tract", "tract", "tract"),
-        Runtime("onnx-reference", "onnx-reference", "onnx", "pip install onnx"),
-        Runtime("onnxruntime-web", "onnxruntime-web", "onnxruntime-web",
+RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            Runtime("openvino", "openvino", "openvino"),
+            Runtime("tract", "tract", "tract"),
+            Runtime("onnx-reference", "onnx-reference", "onnx", "pip install onnx"),
+            Runtime(
+                "onnxruntime-web",
+                "onnxruntime-web",
+                "onnxruntime-web",
                 "npm install --ignore-scripts onnxruntime-web, in the working directory or above; node 20 or newer",
-                "onnxruntime_web.cjs"),
-        Runtime("onnxruntime", "onnxruntime-cpu", "onnxruntime", "pip install onnxruntime"),
-    )
-})  # fmt: skip
+                "onnxruntime_web.cjs",
+            ),
+            Runtime("onnxruntime", "onnxruntime-cpu", "onnxruntime", "pip install onnxruntime"),
+        )
+    }
+)
 """The runtimes by name."""
 
 

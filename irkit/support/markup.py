@@ -12,7 +12,7 @@ MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;line-he
 """How text of the IR is set."""
 
 
-def colored(text: str, color: str) -> str:
+def in_color(text: str, color: str) -> str:
     """A text in a colour."""
     return f'<span style="color:{color}">{escape(text)}</span>'
 

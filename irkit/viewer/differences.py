@@ -11,7 +11,7 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError
-from irkit.support.markup import DIM, colored, lines_html
+from irkit.support.markup import DIM, in_color, lines_html
 from irkit.viewer.contents import Plain
 from irkit.viewer.ledger import INPUTS, MODULE, NAME, Ledger
 from irkit.viewer.tables import NONE, Row, Tables
@@ -66,7 +66,7 @@ class GraphDifference:
 
     def _repr_html_(self) -> str:
         colors = {"-": "#dc3a55", "+": "#12915f", "~": "#b67a05"}
-        return lines_html(colored(line, colors.get(line[:1], DIM)) for line in str(self).splitlines())
+        return lines_html(in_color(line, colors.get(line[:1], DIM)) for line in str(self).splitlines())
 
     def __str__(self) -> str:
         (a, b), (m, n) = self.names, self.operators

@@ -13,7 +13,7 @@ import transformers
 
 from irkit.errors import ContractError, LoadError
 from lowering.decoding.program_files import FileProgram
-from lowering.decoding.stages import answering
+from lowering.decoding.stages import answered_by
 from lowering.decoding.steps import named_arguments
 
 
@@ -33,10 +33,10 @@ class LoadedGeneration:
         a call that no program of the folder takes."""
         of_encoder = [each for name, each in self.programs.items() if name.startswith("encoder")]
         of_steps = [each for name, each in self.programs.items() if not name.startswith("encoder")]
-        served = answering(self.model, FileStage("model", self.model, of_steps))
+        served = answered_by(self.model, FileStage("model", self.model, of_steps))
         if of_encoder:
             own = self.model.get_encoder()
-            encoder = answering(own, FileStage("encoder", own, of_encoder))
+            encoder = answered_by(own, FileStage("encoder", own, of_encoder))
 
             def get_encoder(*args: Any, **options: Any) -> Any:
                 found = self.model.get_encoder(*args, **options)
@@ -60,9 +60,10 @@ class FileStage:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the first program gives that takes the call. Raises ContractError where none does."""
-        call, refused = named_arguments(self.module, args, kwargs), ContractError(
-            f"the {self.name} has no program", hint="save the generation anew"
-        )  # fmt: skip
+        call, refused = (
+            named_arguments(self.module, args, kwargs),
+            ContractError(f"the {self.name} has no program", hint="save the generation anew"),
+        )
         for program in self.programs:
             try:
                 return program(**call)

@@ -91,10 +91,10 @@ class Stage:
 
     def served(self) -> Any:
         """A copy of the module, sharing its weights, whose calls the programs answer."""
-        return answering(self.module, self)
+        return answered_by(self.module, self)
 
 
-def answering(module: Any, answer: Callable[..., Any]) -> Any:
+def answered_by(module: Any, answer: Callable[..., Any]) -> Any:
     """A copy of a module, sharing its weights, whose calls are answered by something else."""
     made = copy.copy(module)
 

@@ -48,9 +48,11 @@ def measured_version(provider: str) -> str:
 def measured_kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
     """The kernels by (domain, operator)."""
     rows: Mapping[str, list[tuple[int, int, Mapping[str, list[str]]]]] = measured_table(provider)["kernels"]
-    return MappingProxyType({
-        split_domain(op): tuple(
-            (first, last, {name: frozenset(types) for name, types in bound.items()}) for first, last, bound in each
-        )
-        for op, each in rows.items()
-    })  # fmt: skip
+    return MappingProxyType(
+        {
+            split_domain(op): tuple(
+                (first, last, {name: frozenset(types) for name, types in bound.items()}) for first, last, bound in each
+            )
+            for op, each in rows.items()
+        }
+    )

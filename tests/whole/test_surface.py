@@ -25,8 +25,8 @@ from tests.whole.test_docs import PAGES, ROOT, blocks_of
 PACKAGES = (irkit, passes, lowering)
 FACES = (
     "irkit", "irkit.build", "irkit.dims", "irkit.errors", "irkit.onnx", "irkit.pattern", "irkit.rewriting",
-    "irkit.testing", "irkit.transformers", "passes", "passes.precision", "passes.saturation", "passes.targets",
-    "lowering", "lowering.control_flow", "lowering.errors", "lowering.tensors",
+    "irkit.runtimes", "irkit.testing", "irkit.transformers", "passes", "passes.precision", "passes.saturation",
+    "passes.targets", "lowering", "lowering.control_flow", "lowering.errors", "lowering.tensors",
 )  # fmt: skip
 
 

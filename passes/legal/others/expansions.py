@@ -14,9 +14,9 @@ from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import is_known, number, vector
-from passes.legal.runtime.expansions import attention, causal, heads_of, ordinals, pad_wrap, scored
+from passes.legal.runtime.expansions import attention, attention_of_heads, causal, heads_of, ordinals, pad_wrap
 
-__all__ = ["attention", "causal", "gather_elements", "heads_of", "pad_wrap", "scored", "split"]
+__all__ = ["attention", "attention_of_heads", "causal", "gather_elements", "heads_of", "pad_wrap", "split_by_slices"]
 
 Expansion = Callable[[Match, Value], Any]
 
@@ -42,7 +42,7 @@ def gather_elements(m: Match, value: Value) -> Value | None:
     return op.GatherND(x, op.Concat(*parts, axis=rank))
 
 
-def split(m: Match, value: Value) -> Any:
+def split_by_slices(m: Match, value: Value) -> Any:
     """Split(x, sizes) -> a Slice for each part, from the sum of the sizes before it to that of those up to it"""
     x, sizes = value.inputs[0], value.inputs[1] if len(value.inputs) > 1 else None
     if x is None or sizes is None or sizes.blob is not None:
@@ -64,13 +64,17 @@ def conv_transpose_by_groups(m: Match, value: Value) -> Value | None:
     given = {name: content for name, content in value.attributes if name != "group"}
     taken, made = x.shape[1] // groups, value.shape[1] // groups
     parts = [
-        call("ConvTranspose", [
-            op.Slice(x, vector([i * taken]), vector([(i + 1) * taken]), vector([1])),
-            op.Slice(weight, vector([i * taken]), vector([(i + 1) * taken]), vector([0])),
-            None if bias is None else op.Slice(bias, vector([i * made]), vector([(i + 1) * made]), vector([0])),
-        ], given)
+        call(
+            "ConvTranspose",
+            [
+                op.Slice(x, vector([i * taken]), vector([(i + 1) * taken]), vector([1])),
+                op.Slice(weight, vector([i * taken]), vector([(i + 1) * taken]), vector([0])),
+                None if bias is None else op.Slice(bias, vector([i * made]), vector([(i + 1) * made]), vector([0])),
+            ],
+            given,
+        )
         for i in range(groups)
-    ]  # fmt: skip
+    ]
     return op.Concat(*parts, axis=1)
 
 

@@ -24,7 +24,7 @@ from passes.legal.others.expansions import (
     gather_elements,
     normalized_by,
     pad_wrap,
-    split,
+    split_by_slices,
 )
 from passes.legal.runtime.quirks import Quirk
 from passes.targets.measured import OPENVINO, REFERENCE, TRACT
@@ -90,7 +90,8 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
                     "tract takes no mask of booleans beside is_causal or in its fused kernel, and no past",
                     "softmax of products", lambda v: True, version=TR), attention),
         Other(Quirk("computed_split", ("Split",), "sizes that are computed",
-                    "tract has Split for constant sizes only", "Slices", has_computed_sizes, version=TR), split),
+                    "tract has Split for constant sizes only", "Slices", has_computed_sizes, version=TR),
+              split_by_slices),
         Other(Quirk("zeros_of_shape", ("ConstantOfShape",), "float32, for 0 is left out in a file",
                     "tract makes float64 of it where no value is given", "Expand",
                     lambda v: v.dtype is DType.FLOAT, version=TR), constant_expanded),

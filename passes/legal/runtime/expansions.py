@@ -90,7 +90,7 @@ def attention_written_out(m: Match, value: Value) -> Value | None:
     q, k, v = (heads_of(m, x, count) for x, count in zip(given, counts, strict=True))
     if q is None or k is None or v is None:
         return None
-    found = scored(m, value, q, k, v)
+    found = attention_of_heads(m, value, q, k, v)
     if found is None or given[0].rank == 4:
         return found
     return reshape_if_bound(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
@@ -185,7 +185,7 @@ def heads_of(m: Match, x: Value, count: int | None) -> Value | None:
     return None if split is None else op.Transpose(split, perm=(0, 2, 1, 3))
 
 
-def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None:
+def attention_of_heads(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None:
     """The attention of (batch, heads, sequence, size) operands."""
     batch, heads, length, size = q.shape
     shared = k.shape[1]

@@ -69,7 +69,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
 def test_in_a_plain_graph_the_same_instances_are_found_as_by_the_matcher(pattern: Any) -> None:
     a, b = value(4), value(4)
     parts = op.Split(a, [1, 3], axis=0)
