@@ -139,7 +139,7 @@ def fault(found: Drawn, tally: Counter[str]) -> str:
     return f"answers something else: {wrong}"
 
 
-def contradicted(model: Any, small: Sequence[Any], expected: Sequence[Any], ours: Sequence[Any]) -> bool:
+def contradicted(model: Any, small: tuple[Any, ...], expected: Sequence[Any], ours: Sequence[Any]) -> bool:
     """Whether eager gives empty tensors, or such made of them, in other shapes than torch tells on the meta device, and
     we give the latter: pixel_unshuffle of nothing is a copy, addmv without columns has the shape of what is added."""
     try:

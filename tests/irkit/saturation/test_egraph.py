@@ -31,7 +31,8 @@ def test_equal_values_are_one_class_and_commutative_operands_in_any_order() -> N
 def test_what_is_over_equal_classes_becomes_equal() -> None:
     graph, a, b = EGraph(), value(3), value(3)
     first, second = op.Relu(op.Neg(a)), op.Relu(op.Neg(b))
-    graph.add(first), graph.add(second)
+    for each in (first, second):
+        graph.add(each)
     assert graph.class_of(first) != graph.class_of(second)
     assert graph.join(graph.class_of(a), graph.class_of(b))
     graph.rebuild()

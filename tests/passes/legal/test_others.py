@@ -42,7 +42,7 @@ def attending() -> Graph:
 def normalized() -> Graph:
     """A normalization by statistics that are inputs."""
     x, *given = param(tensor("f32", 2, 3, 4)), *(param(tensor("f32", 3)) for _ in range(3)), param(tensor("f32", 3))
-    return Graph((x, *given), (op.BatchNormalization(x, *given[:3], op.Abs(given[3])),))
+    return Graph((x, *given), (op.BatchNormalization(x, given[0], given[1], given[2], op.Abs(given[3])),))
 
 
 def of(made: Value, *params: Value) -> Graph:
