@@ -233,7 +233,7 @@ REDUCED: tuple[Rule, ...] = (squeeze_reduction, unsqueeze_reduction, reduce_ones
 """Reductions that become fewer, to the same bits."""
 
 REAL_REDUCED: tuple[Rule, ...] = (
-    bound_of_bounds, reduction_of_reduction, sum_of_ones, reduce_expanded, sum_of_squares, sum_of_sizes, root_of_squares,
-    log_of_sum_of_exp, sum_over_count, bound_of_rising,
+    bound_of_bounds, reduction_of_reduction, sum_of_ones, reduce_expanded, sum_of_squares, sum_of_sizes,
+    root_of_squares, log_of_sum_of_exp, sum_over_count, bound_of_rising,
 )  # fmt: skip
 """Those that go through the elements in another order."""
