@@ -45,6 +45,10 @@ SUMMANDS = 8
 TRIES = 8
 """How often the operands are rounded to see how far that moves the result."""
 
+SHAKES = 32
+"""How often the operators round once more where that is needed. Two roundings in a row are whole steps of the element
+type, and undo one another every second time: for one of many elements they may do so in a few tries running."""
+
 SEVERAL = 4.0
 """By how many roundings numbers are moved in their own element type."""
 
@@ -217,7 +221,7 @@ class Reference:
 
     def shaken(self, rng: np.random.Generator) -> Iterator[tuple[Content, ...]]:
         """What the left side gives where each of its operators rounds once more, several times over."""
-        for _ in range(TRIES):
+        for _ in range(SHAKES):
             found = _computed(Graph(self.params, self.old), self.fed, Rounding(rng))
             if found is not None:
                 yield found
