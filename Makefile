@@ -10,6 +10,8 @@
 #   make runtimes  docs/measured/runtimes.md: every model in OpenVINO, tract, the reference evaluator and onnxruntime-web,
 #                  by irkit's files and torch.onnx's   (an hour; npm install --ignore-scripts onnxruntime-web first;
 #                  RUNTIMES_ARGS="--resume --files irkit --only openvino,tract --models")
+#   make architectures  docs/measured/architectures.md: every configuration class of transformers and models of other
+#                  libraries, tiny   (hours; ARCHITECTURES_ARGS="--resume --jobs 8", "--failed", "--page-only", or names)
 #   make runtime-kernels  passes/targets/kernels_*.json: which operators and element types runtimes take   (minutes)
 #   make rules     docs/measured/rules.md from the rules
 #   make quirks    docs/measured/runtime_quirks.md from the table of ONNX Runtime's quirks
@@ -51,13 +53,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-shuffled test-coverage coverage models runtimes runtime-kernels sweep fuzz-optimized fuzz-evaluated fuzz-conditions fuzz-control-flow exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage architectures coverage models runtimes runtime-kernels sweep fuzz-optimized fuzz-evaluated fuzz-conditions fuzz-control-flow exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
 test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: layouts runtimes runtime-kernels generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
+.PHONY: architectures layouts runtimes runtime-kernels generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
 
 install: $(READY)
 
@@ -124,6 +126,9 @@ runtimes: $(READY)
 runtime-kernels: $(READY)
 	$(BIN)/python -m pip install --quiet -e '.[runtimes]' -c constraints.txt
 	$(BIN)/python -m tests.tables.runtime_kernels $(or $(RUNTIMES),openvino tract onnx-reference)
+
+architectures: $(READY)
+	$(BIN)/python -m tests.tables.architectures $(ARCHITECTURES_ARGS)
 
 transformers-exports: $(READY)
 	$(BIN)/python -m tests.tables.transformers_exports

@@ -1,0 +1,104 @@
+"""`make architectures`: the models of whole libraries, tiny, exported and compared with eager at several sizes.
+
+Writes docs/measured/architectures.md. What each model gave is a line of build/architectures.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tests.support.rows import append, rewrite, rows_in
+from tests.support.workers import Lost, worked
+from tests.tables.architectures.measure import FAILS, NOT_EAGER, RANDOM, RIGHT, Job, Row, measured
+from tests.tables.architectures.page import page, summary
+from tests.tables.architectures.sources import SOURCES, subjects_of
+from tests.tables.architectures.subject import Subject
+from tests.tables.models import commit_of
+
+ROOT = Path(__file__).parents[3]
+PAGE, RESULTS = ROOT / "docs" / "measured" / "architectures.md", ROOT / "build" / "architectures.jsonl"
+
+
+def options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.tables.architectures", description=__doc__)
+    parser.add_argument("names", nargs="*", help="sources, kinds or models; all without")
+    parser.add_argument("--jobs", type=int, default=2, help="how many processes measure side by side")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one model")
+    parser.add_argument(
+        "--every", type=int, default=10, help="torch.export alone is timed of every so many; 0 for none"
+    )
+    parser.add_argument("--resume", action="store_true", help="leave out what was measured already, on any commit")
+    parser.add_argument("--failed", action="store_true", help="only what was measured and is not right")
+    parser.add_argument("--page-only", action="store_true", help="write the page from the results there are")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file of results, a line for each model")
+    return parser.parse_args(arguments)
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The source and the name of a line of the file of results."""
+    return row["source"], row["name"]
+
+
+def subjects_here() -> tuple[dict[tuple[str, str], Subject], dict[str, str]]:
+    """The subjects of all sources by source and name, and why a source has none."""
+    found: dict[tuple[str, str], Subject] = {}
+    missing: dict[str, str] = {}
+    for source in SOURCES:
+        try:
+            found |= {(source, name): subject for name, subject in subjects_of(source).items()}
+        except ImportError as error:
+            missing[source] = f"{type(error).__name__}: {error}"
+    return found, missing
+
+
+def lost_row(job: Job, kind: str, lost: Lost) -> Row:
+    """The row of a model whose process gave no answer."""
+    return Row(job[0], job[1], kind, FAILS, problem=f"{lost.reason}: {lost.detail}", seconds=lost.seconds)
+
+
+def jobs_of(given: argparse.Namespace, known: Mapping[tuple[str, str], Subject], rows: Sequence[Any]) -> list[Job]:
+    """What is to be measured."""
+    done = {key_of(row) for row in rows}
+    wrong = {key_of(row) for row in rows if row["verdict"] not in (RIGHT, RANDOM)}
+    jobs: list[Job] = []
+    for index, (key, subject) in enumerate(known.items()):
+        asked = not given.names or {subject.source, subject.name, subject.kind} & set(given.names)
+        left = key in wrong if given.failed else not (given.resume and key in done)
+        if asked and left and not given.page_only:
+            jobs.append((*key, bool(given.every) and index % given.every == 0))
+    return jobs
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures the named models, writes the page of all that was measured; returns 1 where one is not right."""
+    given, commit = options(arguments), commit_of()
+    known, missing = subjects_here()
+    rows = rows_in(given.results, key_of)
+    jobs = jobs_of(given, known, rows)
+    if not (given.resume or given.failed or given.names or given.page_only):
+        rewrite(given.results, [])
+    for job, found in worked(jobs, measured, given.jobs, given.limit, ["tests.tables.architectures.measure"]):
+        row = lost_row(job, known[job[0], job[1]].kind, found) if isinstance(found, Lost) else found
+        append(given.results, {**attrs.asdict(row), "commit": commit})
+        print(f"{row.source} {row.name}: {row.verdict} {row.seconds:.2f} s {row.problem[:200]}", flush=True)
+    order = {key: index for index, key in enumerate(known)}
+    rows = sorted(rows_in(given.results, key_of), key=lambda row: order.get(key_of(row), len(order)))
+    unmeasured = {
+        source: sum(key[0] == source for key in known)
+        - sum(key_of(row) in known for row in rows if row["source"] == source)
+        for source in SOURCES
+    }
+    PAGE.write_text(page(rows, missing, unmeasured), encoding="utf-8")
+    print(*summary(rows, unmeasured), sep="\n")
+    return 0 if all(row["verdict"] in (RIGHT, RANDOM, NOT_EAGER) for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

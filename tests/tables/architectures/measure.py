@@ -1,0 +1,187 @@
+"""One model from its class to numbers: does it run in eager, is it exported, does it agree at every size."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.doors.to_onnx import to_onnx
+from irkit.errors import IrkitError
+from lowering.architectures.inputs import Sets
+from lowering.architectures.validation import last_line
+from lowering.program.check import copied, run
+from lowering.program.program import Program
+from lowering.records.pytrees import register_classes
+from lowering.records.torch_internals import pytree
+from tests.tables.architectures.sources import subjects_of
+from tests.tables.architectures.subject import Subject
+
+Job = tuple[str, str, bool]
+"""The source, the name of a subject, and whether torch.export alone is timed, too."""
+MEMORY = 4 << 30
+"""Bytes that a model may take beside what the process has when it starts."""
+PARAMETERS = 60_000_000
+"""A model of more is not measured: it was not made tiny."""
+RIGHT, DIFFERS, FAILS, RANDOM, NOT_EAGER = "right", "differs", "fails", "random", "no eager"
+
+
+@attrs.frozen
+class Row:
+    """What became of a subject.
+
+    `verdict` is "right"; "differs"; "fails", without a program; "random", where eager does not agree with itself and
+    so structure, element types and shapes are all that is compared; or "no eager", where eager does not run here.
+    `sizes` is at how many the program was compared, `seconds` the CPU seconds from module to file, `reference` those
+    of torch.export alone (None where it was not asked, -1 where it raises), `line` the line of the model or of irkit.
+    """
+
+    source: str
+    name: str
+    kind: str
+    verdict: str
+    sizes: int = 0
+    error: float = 0.0
+    nodes: int = 0
+    seconds: float = 0.0
+    reference: float | None = None
+    capture: str = ""
+    problem: str = ""
+    line: str = ""
+
+
+def measured(job: Job) -> Row:
+    """The row of a subject."""
+    source, name, timed = job
+    subject = subjects_of(source)[name]
+    bound_memory()
+    warmed()
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = Row(source, name, subject.kind, NOT_EAGER)
+        try:
+            model = subject.build().eval()
+            count = sum(p.numel() for p in model.parameters())
+            if count > PARAMETERS:
+                return attrs.evolve(told, problem=f"it has {count:,} parameters and was not made tiny")
+            sets = subject.sets(model)
+            answers = eager_answers(model, sets)
+        except Exception as error:  # models raise anything
+            return attrs.evolve(told, problem=said(error), line=line_of(error))
+        row = exported(subject, model, sets, answers)
+        return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
+
+
+def eager_answers(model: torch.nn.Module, sets: Sets) -> tuple[bool, dict[str, str]]:
+    """Whether eager answers the example the same way twice, and why it refuses other calls, by their name. Raises what
+    it raises for the example."""
+    with torch.no_grad():
+        first, second = (model(**copied(dict(sets.example))) for _ in range(2))
+    with register_classes(first):
+        pairs = zip(pytree.tree_leaves(first), pytree.tree_leaves(second), strict=True)
+        same = all(
+            torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a, b in pairs if isinstance(a, torch.Tensor)
+        )
+    refused: dict[str, str] = {}
+    for name, call in sets.others.items():
+        try:
+            with torch.no_grad():
+                model(**copied(dict(call)))
+        except Exception as error:  # models raise anything
+            refused[name] = said(error)
+    return same, refused
+
+
+def exported(subject: Subject, model: torch.nn.Module, sets: Sets, answers: tuple[bool, Mapping[str, str]]) -> Row:
+    """The row of a model that runs in eager."""
+    row = Row(subject.source, subject.name, subject.kind, FAILS)
+    try:
+        start = time.process_time()
+        with tempfile.TemporaryDirectory() as folder:
+            program = to_onnx(model, (), copied(dict(sets.example)), dynamic_shapes=sets.dynamic_shapes)
+            program.save(str(Path(folder) / "model.onnx"))
+        seconds = round(time.process_time() - start, 3)
+    except Exception as error:  # exporters raise anything
+        return attrs.evolve(row, problem=said(error), line=line_of(error))
+    nodes = program.report.nodes.get("ONNX", 0)
+    row = attrs.evolve(row, nodes=nodes, seconds=seconds, capture=program.report.capture)
+    return compared(row, program, sets, answers)
+
+
+def compared(row: Row, program: Program, sets: Sets, answers: tuple[bool, Mapping[str, str]]) -> Row:
+    """The row with what the program says at each size that eager takes."""
+    same, refused = answers
+    calls = {"example": sets.example, **{k: v for k, v in sets.others.items() if k not in refused}}
+    problems, error = [], 0.0
+    for name, call in calls.items():
+        report = run(program, (), dict(call), *(() if same else (float("inf"),)))
+        error = max([error, *(each[1] for each in report.errors)])
+        if report.problem or report.refusal:
+            problems.append(f"{name}: {report.problem or report.refusal}")
+    good = RIGHT if same else RANDOM
+    problem = " ".join("; ".join(problems).split())[:600]
+    verdict = DIFFERS if problems else good
+    return attrs.evolve(row, verdict=verdict, sizes=len(calls), error=error if same else 0.0, problem=problem)
+
+
+def torch_export_seconds(model: torch.nn.Module, sets: Sets) -> float:
+    """CPU seconds of torch.export.export alone, of the same example with the same dynamic axes; -1 where it raises."""
+
+    def automatic(axes: Any) -> Any:
+        if isinstance(axes, dict) and all(isinstance(k, int) for k in axes):
+            return dict.fromkeys(axes, torch.export.Dim.AUTO)
+        return axes
+
+    example = copied(dict(sets.example))
+    shapes = {
+        name: pytree.tree_map(automatic, sets.dynamic_shapes.get(name), is_leaf=lambda x: automatic(x) is not x)
+        for name in example
+    }
+    start = time.process_time()
+    try:
+        with register_classes(example), torch.no_grad():
+            torch.export.export(model, (), example, dynamic_shapes=shapes, strict=False)
+    except Exception:  # it raises anything
+        return -1.0
+    return round(time.process_time() - start, 3)
+
+
+@cache
+def warmed() -> bool:
+    """Whether a small model is right: what a process imports at its first export is in nobody's seconds."""
+    x = torch.randn(2, 3)
+    torch.export.export(torch.nn.Linear(3, 3), (x,))
+    return bool(to_onnx(torch.nn.Linear(3, 3), (x,), dynamic_shapes=({0: "batch"},)).check(n=1))
+
+
+@cache
+def bound_memory() -> None:
+    """Bounds the memory that the process may take."""
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (held + MEMORY, held + MEMORY))
+
+
+def said(error: Exception) -> str:
+    """An error in one line."""
+    text = error.what if isinstance(error, IrkitError) else str(error)
+    return " ".join(f"{type(error).__name__}: {text}".split())[:600]
+
+
+def line_of(error: Exception) -> str:
+    """The line that an error names, or was raised at: the model's own, where it was met in one."""
+    if isinstance(error, IrkitError) and error.source:
+        return error.source
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "/torch/" not in f.filename]
+    frame = (ours or frames)[-1] if frames else None
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.line}" if frame else last_line(error)

@@ -1,0 +1,24 @@
+"""Where models come from. A library that is not installed has none; the page says so."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from tests.tables.architectures.subject import Subject
+
+SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "transformers": "tests.tables.architectures.transformers",
+    }
+)
+"""The module of each source, by the name of its package. A module has `subjects()`: each subject by its name, in order,
+none of them built; it raises ModuleNotFoundError where the package is missing."""
+
+
+@cache
+def subjects_of(source: str) -> Mapping[str, Subject]:
+    """The subjects of a source by name. Raises ModuleNotFoundError where its package is missing."""
+    return importlib.import_module(SOURCES[source]).subjects()

@@ -1,0 +1,121 @@
+"""Tiny configurations of any class of transformers: every size in them made small by its name, nested ones too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Sizes = Mapping[str, Any]
+WIDTH = 32
+SCALE = 16
+"""By how much widths are divided where they must keep their ratios."""
+
+SPECIAL = re.compile(r"(^|_)(token_id|token_index|token_ids|tok_id|id)$|_start_id$|_end_id$")
+VOCABULARY = re.compile(r"(^|_)vocab(ulary)?_size(_|$)|^vocab_size|codebook_size$|^n_tokens$|^n_vocab$")
+LAYERS = re.compile(
+    r"(^|_)(n_)?(layers?|blocks|stages)$|^(num|n)_\w*(layers|blocks)$|^depth$|^n_layer$|^num_layers|_depth$|_layers$"
+)
+HEADS = re.compile(r"(heads|n_head|num_head)$")
+KEYS = re.compile(r"(key_value|kv|k_v)_heads$")
+EXPERTS = re.compile(r"^(num|n)_\w*experts$|^num_experts$|^moe_num_experts$")
+WIDTHS = re.compile(
+    r"(hidden_size|hidden_dim|embed_dim|embedding_size|d_model|n_embd|embedding_dim|projection_dim|(^|_)dim|_width|^width"
+    r"|d_embed|hidden_channels|out_hidden_size|decoder_hidden_size|embed_size|proj_dim|output_dim|_channels|d_hidden)$"
+)
+INNER = re.compile(r"(intermediate_size|ffn_dim|d_ff|n_inner|mlp_dim|ffn_size|ff_dim|feedforward_dim|dim_feedforward)$")
+HEAD_SIZE = re.compile(r"(head_dim|d_kv|rotary_dim|state_size|d_state|head_size|attention_head_size)$")
+LENGTH = re.compile(
+    r"(max_position_embeddings|n_positions|n_ctx|max_\w*_positions|max_seq_len\w*|max_sequence_length)$"
+)
+QUERIES = re.compile(r"^(num_queries|num_query_tokens|num_latents|num_object_queries|num_proposals)$")
+KEPT = re.compile(r"^(num_channels|in_channels|in_chans|num_labels|hidden_act|pad_token_id|num_input_channels)$")
+
+
+NAMED = (
+    (VOCABULARY, 99), (KEYS, 2), (HEADS, 4), (EXPERTS, 4), (HEAD_SIZE, 8), (INNER, 48), (WIDTHS, WIDTH),
+    (LAYERS, 2), (LENGTH, 64), (QUERIES, 6),
+)  # fmt: skip
+"""What a size of such a name is in a tiny model."""
+
+
+def tiny_configurations(kind: str) -> Iterator[Callable[[], Any]]:
+    """Makers of configurations of a model type, each with smaller sizes: by names; with all widths in their ratios; in
+    layers and vocabulary alone."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    made = CONFIG_MAPPING[kind]
+    for way in (by_name, in_ratio, in_layers):
+        yield lambda way=way: shrunk(made(), way)
+
+
+def shrunk(usual: Any, way: Callable[[str, Any], Any]) -> Any:
+    """A configuration with each of its sizes as `way(name, value)` gives them, nested ones too."""
+    from transformers import PreTrainedConfig
+
+    changes: dict[str, Any] = {}
+    ids = iter(range(95, 60, -1))
+    for name, value in vars(usual).items():
+        if name.startswith("_") or name in SKIPPED:
+            continue
+        if isinstance(value, PreTrainedConfig):
+            changes[name] = shrunk(value, way).to_dict()
+            continue
+        smaller = special(name, value, ids) if SPECIAL.search(name) else way(name, value)
+        if smaller is not value and smaller != value:
+            changes[name] = smaller
+    layers = next((changes[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in changes), None)
+    for name, value in vars(usual).items():
+        if isinstance(layers, int) and isinstance(value, list) and len(value) > layers and isinstance(value[0], str):
+            changes[name] = (
+                shortened(value, layers) if name.endswith(("layer_types", "block_types", "types")) else value
+            )
+    return type(usual)(**changes)
+
+
+SKIPPED = frozenset({"model_type", "transformers_version", "architectures", "id2label", "label2id", "dtype"})
+
+
+def shortened(kinds: list[str], count: int) -> list[str]:
+    """So many of the kinds of layers, each kind among them where there is room."""
+    return [*dict.fromkeys(kinds), *kinds][:count]
+
+
+def special(name: str, value: Any, ids: Iterator[int]) -> Any:
+    """A token id within the small vocabulary, each with one of its own."""
+    usual = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    if type(value) is not int or value < 4:
+        return value
+    return usual[name] if name in usual else next(ids)
+
+
+def by_name(name: str, value: Any) -> Any:
+    """The size of that name in a tiny model; other values as they are."""
+    if type(value) is not int or value < 2 or KEPT.search(name):
+        return value
+    for pattern, small in NAMED:
+        if pattern.search(name):
+            return min(value, small)
+    return {"image_size": 32, "patch_size": 8}.get(name, value)
+
+
+def in_ratio(name: str, value: Any) -> Any:
+    """Widths divided by the same number, so that what has to be equal stays so; layers and vocabulary small."""
+    wide = INNER.search(name) or WIDTHS.search(name) or HEAD_SIZE.search(name)
+    if type(value) is int and wide and not KEPT.search(name):
+        return value // SCALE if value % SCALE == 0 else value
+    if isinstance(value, (list, tuple)) and name.endswith(("sizes", "dims", "dim", "channels")):
+        return [v // SCALE if type(v) is int and v % SCALE == 0 else v for v in value]
+    return in_layers(name, value)
+
+
+def in_layers(name: str, value: Any) -> Any:
+    """Fewer layers, tokens, experts and positions."""
+    if isinstance(value, (list, tuple)) and name.endswith("depths"):
+        return [1 for _ in value]
+    if type(value) is not int or value < 2:
+        return value
+    for pattern, small in ((VOCABULARY, 99), (EXPERTS, 4), (LAYERS, 2), (LENGTH, 64), (QUERIES, 6)):
+        if pattern.search(name):
+            return min(value, small)
+    return value

@@ -1,0 +1,126 @@
+"""Every configuration class of transformers: a model with a head, or the main one, and the main one beside it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from lowering.architectures.inputs import Sets
+from tests.tables.architectures.calls import sets_for
+from tests.tables.architectures.subject import Subject
+from tests.tables.architectures.tiny import tiny_configurations
+
+HEADS = (
+    "masked_lm causal_lm seq_to_seq_causal_lm multimodal_lm image_text_to_text speech_seq_2_seq ctc "
+    "image_classification object_detection instance_segmentation universal_segmentation semantic_segmentation "
+    "depth_estimation video_classification audio_classification zero_shot_image_classification "
+    "zero_shot_object_detection text_to_spectrogram text_to_waveform time_series_prediction keypoint_detection "
+    "keypoint_matching mask_generation image_matting image_to_image sequence_classification token_classification "
+    "question_answering document_question_answering visual_question_answering pretraining masked_image_modeling "
+    "audio_xvector decision rnnt tdt backbone text_encoding"
+).split()
+"""The heads of transformers' tables of classes, those first that are most of their own."""
+
+
+def subjects() -> Mapping[str, Subject]:
+    """One subject for each configuration class, with a head where there is one; then the main models of those that had
+    one. The names are model types of transformers, with the class after a dot where a table names it."""
+    importlib.import_module("transformers")  # says what is missing
+    from transformers.models.auto import modeling_auto
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    tables = {head: getattr(modeling_auto, f"MODEL_FOR_{head.upper()}_MAPPING_NAMES") for head in HEADS}
+    tables["base"] = modeling_auto.MODEL_MAPPING_NAMES
+    first: dict[str, Subject] = {}
+    rest: dict[str, Subject] = {}
+    for kind in CONFIG_MAPPING_NAMES:
+        heads = [head for head in tables if kind in tables[head]]
+        chosen = list(dict.fromkeys([*heads[:1], *(["base"] if "base" in heads else [])])) or [""]
+        for position, head in enumerate(chosen):
+            named = tables[head][kind] if head else ""
+            name = named if isinstance(named, str) else named[0]
+            key = f"{kind}.{name}" if name else kind
+            (first if not position else rest).setdefault(key, subject(key, kind, name, head))
+    return {**first, **{key: each for key, each in rest.items() if key not in first}}
+
+
+def subject(key: str, kind: str, name: str, head: str) -> Subject:
+    """The subject of a model type and a class; "" for the first that its module has of that configuration."""
+    found: dict[int, Sets] = {}
+
+    def build() -> torch.nn.Module:
+        model, sets = built(kind, name)
+        found[id(model)] = sets
+        return model
+
+    return Subject("transformers", key, head.replace("_", " ") or "part", build, lambda model: found.pop(id(model)))
+
+
+def built(kind: str, name: str) -> tuple[torch.nn.Module, Sets]:
+    """A tiny model that runs in eager, and its calls: of the first tiny configuration with which it does. Raises what
+    the first of them raises where none does."""
+    told: Exception | None = None
+    for configuration in tiny_configurations(kind):
+        try:
+            made = model_of(partial(class_of, configuration(), name), configuration)
+            return made, sets_for(made)
+        except Exception as error:  # configurations that do not fit raise anything
+            told = told or error
+    raise told or ValueError(f"there is no tiny configuration of {kind}")
+
+
+def model_of(found: Callable[[], type[torch.nn.Module]], configuration: Callable[[], Any]) -> torch.nn.Module:
+    """The model in eval mode, with the same random weights at each call. Raises ValueError for a large one."""
+    made = found()
+    with torch.device("meta"):
+        size = parameters(made, configuration())
+    if size > LARGEST:
+        raise ValueError(f"{made.__name__} has {size:,} parameters with this configuration")
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+    model = made(configuration()).eval()
+    for weight in model.parameters():
+        if weight.ndim > 1 and not weight.any():  # a router of zeros says nothing about which expert is taken
+            torch.nn.init.normal_(weight, std=0.02)
+    return model
+
+
+LARGEST = 40_000_000
+"""Parameters that a tiny model has at most."""
+
+
+def parameters(made: type[torch.nn.Module], configuration: Any) -> int:
+    """How many parameters a model has; 0 where it cannot be made without memory."""
+    try:
+        return sum(p.numel() for p in made(configuration).parameters())
+    except Exception:  # models that look at their weights while they are made
+        return 0
+
+
+def class_of(configuration: Any, name: str) -> type[torch.nn.Module]:
+    """The class of that name, or the last in the module of the configuration that is made of it alone."""
+    import transformers
+
+    if name:
+        return getattr(transformers, name)
+    module = importlib.import_module(type(configuration).__module__.replace(".configuration_", ".modeling_"))
+    found = list(classes(module, type(configuration), transformers.PreTrainedModel))
+    if not found:
+        raise ValueError(f"no model of transformers is made of a {type(configuration).__name__} alone")
+    return found[-1]
+
+
+def classes(module: Any, configuration: type, base: type) -> Iterator[type[torch.nn.Module]]:
+    """The classes of models in a module whose configuration it is, bases and abstract ones left out."""
+    for name, each in vars(module).items():
+        own = inspect.isclass(each) and issubclass(each, base) and each.__module__ == module.__name__
+        if own and each.config_class is configuration and not name.endswith("PreTrainedModel"):
+            yield each
