@@ -22,7 +22,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Tuple
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.core.walk import post_order
-from irkit.ops.schemas import COMMUTATIVE
+from irkit.ops.schemas import keeps_bits_in_any_order
 from irkit.pattern import attribute_of, uniform
 
 Place = tuple[sympy.Expr, ...]
@@ -248,7 +248,7 @@ class Elements:
             return logical(op, parts)
         if op == "Identity":
             return parts[0]
-        if op in COMMUTATIVE:
+        if keeps_bits_in_any_order(op, dtype, len(parts)):
             parts = sorted(parts, key=sympy.default_sort_key)
         kind = tuple(v.dtype for v in value.inputs if v is not None and isinstance(v.type, Tensor))
         return self.name((op, attributes.key(value.attributes), kind), op)(*parts)

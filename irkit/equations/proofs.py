@@ -43,6 +43,8 @@ COUNTED = frozenset(("perm", "axis", "to", "allowzero"))
 """Attributes of which all values are tried."""
 
 CALCULATED = frozenset(("Add", "Sub", "Mul", "Neg", "Sum"))
+ORDERED_FOR_FLOATS = frozenset(("Max", "Min"))
+"""Operators whose operands may change places for integers only."""
 LOGICAL = frozenset(("And", "Or", "Xor", "Not"))
 
 
@@ -122,7 +124,7 @@ def element_types(ops: frozenset[str]) -> Iterator[tuple[tuple[DType, ...], str]
     """Element types for which a rule over these operators may be proved, the first up to the highest rank, and what
     they are called: all, or those that are calculated with."""
     yield (DType.FLOAT, *(d for d in DType if d is not DType.FLOAT)), "of all element types"
-    if ops & (CALCULATED | BITWISE):
+    if ops & (CALCULATED | BITWISE | ORDERED_FOR_FLOATS):
         yield (DType.INT64, *(d for d in INTEGERS if d is not DType.INT64)), "of integers"
     if ops & LOGICAL:
         yield (DType.BOOL,), "of booleans"

@@ -30,6 +30,17 @@ COMMUTATIVE = frozenset(
 )
 """Operators whose first two operands may change places."""
 
+
+def keeps_bits_in_any_order(op: str, dtype: DType, operands: int) -> bool:
+    """Whether all operands of an operator may change places, and every bit of the result stays.
+
+    A sum of more than two floats is rounded after each step, and of 0.0 and -0.0 Max and Min take the one that comes
+    first on one runtime, the other on another.
+    """
+    exact = not dtype.is_float or (operands <= 2 and op not in ("Max", "Min"))
+    return exact and op in COMMUTATIVE
+
+
 NONDETERMINISTIC = frozenset(
     ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"]
 )

@@ -1,7 +1,7 @@
 """Classes of values that are equal, over classes of operands: an e-graph, local to one call.
 
 Each class holds nodes; a node is an operator over classes, and has a value that stands for it. Values are hash-consed
-by operator, attributes, bodies and the classes of their operands, those of commutative operators in any order.
+by operator, attributes, bodies and the classes of their operands, in any order where that changes no bit.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import attrs
 
 from irkit.core import attributes
 from irkit.core.ir import Value
-from irkit.core.types import same_types
+from irkit.core.types import Tensor, same_types
 from irkit.core.vocabulary import CONSTANT
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError
-from irkit.ops.schemas import COMMUTATIVE
+from irkit.ops.schemas import keeps_bits_in_any_order
 from irkit.rewriting.numbering import UNSHARED, is_random
 
 
@@ -137,7 +137,8 @@ class EGraph:
     def _key(self, head: Hashable, value: Value, children: tuple[int | None, ...]) -> Hashable:
         if head is None:
             return None
-        if value.op in COMMUTATIVE and None not in children:
+        one = isinstance(value.type, Tensor) and keeps_bits_in_any_order(value.op, value.dtype, len(children))
+        if one and None not in children:
             children = tuple(sorted(c for c in children if c is not None))
         return head, children
 

@@ -14,7 +14,7 @@ import attrs
 
 from irkit.core.ir import Value, vertex
 from irkit.core.vocabulary import CONSTANT, ITEM
-from irkit.ops.schemas import COMMUTATIVE
+from irkit.ops.schemas import COMMUTATIVE, keeps_bits_in_any_order
 from irkit.pattern import Constant, Either, Hole, Op, Pattern, Rest, Through
 from irkit.pattern.language import OfConstants
 from irkit.saturation.egraph import EGraph, Node
@@ -95,11 +95,13 @@ class Finder:
                 yield (node.number, order, keys), self.over(value, operands)
 
     def _orders(self, value: Value, children: Sequence[int | None]) -> list[tuple[int, ...]]:
-        """The orders in which the operands may stand for those of a pattern: of a commutative operator all, and the
-        instance has them in that order."""
+        """The orders in which the operands may stand for those of a pattern: of a commutative operator all that
+        a rule may take, and the instance has them in that order."""
         plain = tuple(range(len(children)))
         if value.op not in COMMUTATIVE or len(children) < 2 or len(children) > 3:
             return [plain]
+        if len(plain) == 3 and not keeps_bits_in_any_order(value.op, value.dtype, 3):
+            return [plain, (1, 0, 2)]
         return list(permutations(plain))
 
     def _operands(

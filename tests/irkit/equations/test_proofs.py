@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 import irkit
-from irkit import equation, hole, op, p, prove, rule
+from irkit import check_rule, equation, hole, op, p, prove, rule
 from irkit.equations.elements import Unprovable, are_equal
 from irkit.errors import RewriteError
-from irkit.pattern import attr, rest
+from irkit.pattern import Pattern, attr, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule
 from passes.pipelines.standard import all_rules
@@ -112,6 +113,37 @@ def test_places_are_followed_through_parts_and_lookups() -> None:
         are_equal(op.Gather(rows, 1, axis=1), op.Gather(a, 1, axis=1))
     with pytest.raises(Unprovable, match="neither moves"):
         are_equal(op.Softmax(a), a)
+
+
+def equal_over_the_reals(dtype: str | None) -> list[list[Pattern]]:
+    """Groups of terms that are equal over the reals, of which rounding, signs of 0 and NaN make some differ."""
+    a, b, c = (hole(name, dtype=dtype) for name in "abc")
+    return [
+        [p.Sum(a, b, c), p.Sum(b, a, c), p.Sum(c, b, a), p.Add(p.Add(a, b), c), p.Add(a, p.Add(b, c))],
+        [p.Max(a, b, c), p.Max(b, c, a), p.Max(p.Max(a, b), c), p.Max(a, p.Max(b, c))],
+        [p.Max(a, b), p.Max(b, a), p.Max(p.Max(a, b), a)],
+        [p.Min(a, b), p.Min(b, a), p.Neg(p.Max(p.Neg(a), p.Neg(b)))],
+        [p.Mean(a, b, c), p.Mean(c, a, b)],
+        [p.Mul(p.Mul(a, b), c), p.Mul(a, p.Mul(b, c)), p.Mul(c, p.Mul(b, a))],
+        [p.Mul(a, b), p.Mul(b, a), p.Mul(p.Neg(a), p.Neg(b)), p.Neg(p.Mul(p.Neg(a), b))],
+        [p.Sub(a, b), p.Neg(p.Sub(b, a)), p.Add(a, p.Neg(b)), p.Sub(p.Neg(b), p.Neg(a))],
+        [p.Where(p.Equal(a, b), a, b), p.Identity(b), p.Where(p.Equal(b, a), b, b)],
+        [p.Less(a, b), p.Not(p.GreaterOrEqual(a, b)), p.Not(p.LessOrEqual(b, a))],
+    ]
+
+
+def test_what_is_proved_holds_to_the_last_bit() -> None:
+    proved = 0
+    groups = zip(equal_over_the_reals(None), equal_over_the_reals("integer"), strict=True)
+    for any_type, integers in groups:
+        for i, j in permutations(range(len(any_type)), 2):
+            both = equation(any_type[i], any_type[j])
+            if both.impossible[0] or not (found := prove(both.forward, 1)):
+                continue
+            sides = integers if "of integers" in found.about else any_type
+            check_rule(equation(sides[i], sides[j]).forward, 10)
+            proved += 1
+    assert proved > 30
 
 
 @pytest.mark.parametrize(
