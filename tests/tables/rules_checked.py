@@ -26,7 +26,7 @@ SEEDS_OF_WRONG = 5
 
 HEAD = """# Rules under check
 
-Written by `make check-rules`: `check_rule` of every rule of the project, all on one state of the code. {good} of
+Written by `make check-rules`: `check_rule` of every rule of the project, {states}. {good} of
 {count} rules agree wherever they fired: {fired} instances and {near} near misses ({made} were made), {there} of them
 compared on ONNX Runtime, too. An instance counts where there is something to compare: those with empty results only are
 made anew.
@@ -42,6 +42,8 @@ Of {wrong} wrong rules (tests/support/wrong_rules.py), `check_rule` at its defau
 
 COLUMNS = ("rule", "at", "bits", "fired", "near", "types", "ranks", "sizes", "on ONNX Runtime", "not reached")
 DIFFERS = "**differs, see below**"
+ONE_STATE = "all on one state of the code"
+SEVERAL_STATES = "on {n} states of the code: the rules that a later one changed were checked again on that"
 
 
 @cache
@@ -112,11 +114,13 @@ def row_of(rule: Rule, at: str, found: Sequence[Found]) -> tuple[str, ...]:
 def page(rows: Mapping[Piece, Found], n: int, seeds: int) -> str:
     """The text of docs/measured/rules_checked.md, of all that came of the pieces."""
     by_rule = {rule: [rows["rule", rule.name, seed, n] for seed in range(seeds)] for rule in RULES}
+    codes = {row.get("code") for found in by_rule.values() for row in found}
     good = [row for found in by_rule.values() if not error_of(found) for row in found]
     caught = [
         sum(rows["wrong", rule.name, seed, 0].get("caught", 0) for rule in WRONG) for seed in range(SEEDS_OF_WRONG)
     ]
     head = HEAD.format(
+        states=ONE_STATE if len(codes) == 1 else SEVERAL_STATES.format(n=len(codes)),
         count=len(by_rule),
         good=sum(not error_of(found) for found in by_rule.values()),
         wrong=len(WRONG),
