@@ -166,7 +166,7 @@ def lens_of(target: Any, get: Get, args: tuple[Any, ...], grows: bool = False) -
     if name in OF_PARTS:
         return Lens(get, OF_PARTS[name])
     if name in _RESHAPES and not grows:
-        return Lens(get, in_parts(lambda base, new: op.Reshape(new, shape_vector(base.shape))))
+        return Lens(get, in_parts(lambda base, new: reshape(new, base.shape)))
     if name in ("slice", "select", "transpose", "permute", "t", "numpy_T", "mT"):
         return Lens(get, in_parts(_PUTS[name](args, get)))
     return by_position(get)

@@ -24,7 +24,7 @@ def test_random_programs_answer_as_eager_or_refuse(seed: int) -> None:
     assert list(traced_programs.faults(seed, tally, 8)) == []
 
 
-WIDE_FAILED = (1017, 1053, 1178, 1241, 1303, 1374, 1430)
+WIDE_FAILED = (1017, 1053, 1178, 1241, 1303, 1374, 1430, 20005)
 """Seeds of wider programs that once found a fault."""
 
 

@@ -80,6 +80,24 @@ def test_slices_scattered_at_every_size() -> None:
     agrees_at(function, range(2, 9))
 
 
+NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
+    "[None][1:].unsqueeze(0)": lambda y: y[None][1:].unsqueeze(0),
+    "[:, :0].flatten()": lambda y: y[:, :0].flatten(),
+    "[:, 2:].view(1, 0, -1)": lambda y: y[:, 2:].view(1, 0, y.shape[0]),
+    "[0:0].squeeze(1)": lambda y: y[:, :1][0:0].squeeze(1),
+}
+
+
+@pytest.mark.parametrize("words", NOTHING)
+def test_views_of_nothing_are_written_at_every_size(words: str) -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x.clone()
+        NOTHING[words](y).add_(7.0)
+        return y
+
+    agrees_at(function, range(1, 5))
+
+
 def test_parts_are_written() -> None:
     """Parts of chunk, and views that torch decomposes, whose places are found by the same view of numbers."""
 
