@@ -66,7 +66,10 @@ def info_of(func: Any) -> Info:
 QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm".split())
 """Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""
 
-SIZED_BY_DATA = frozenset("nonzero masked_select nonzero_numpy unique_consecutive repeat_interleave".split())
+SIZED_BY_DATA = frozenset(
+    "nonzero masked_select nonzero_numpy unique_consecutive repeat_interleave _pack_padded_sequence "
+    "_pad_packed_sequence".split()
+)
 
 
 def tensors_in(given: Any) -> list[torch.Tensor]:

@@ -62,21 +62,12 @@ def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         return func(*args, **kwargs)
     if type(func) is not torch._ops.OpOverload:
         raise LoweringError(f"{func} is not met by direct capture", hint="use capture='torch.export'")
-    if func._schema.name in UNMET:
-        raise LoweringError(
-            f"{func} is not met by direct capture: {UNMET[func._schema.name]}", hint="use capture='torch.export'"
-        )
     special = SPECIAL.get(func._schema.name)
     if special is not None:
         found = special(tracer, func, args, kwargs)
         if found is not NotImplemented:
             return found
     return computed(tracer, func, info_of(func), args, kwargs)
-
-
-PACKED = "how long the batches are hangs on lengths in a tensor"
-UNMET = {"aten::_pack_padded_sequence": PACKED, "aten::_pad_packed_sequence": PACKED}
-"""Operators that direct capture leaves to torch.export, by the reason."""
 
 
 def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -250,6 +241,7 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     tracer.counted = counted_mask(func, value_args)
     results = settle_results(tracer, func, as_list(made), twins, name, value_args)
     tracer.counted = None
+    keep_asserted(tracer, func, value_args, value_kwargs, results[0])
     shown = [
         tracer.tensor(twin, value, name) if isinstance(twin, torch.Tensor) else twin
         for twin, value in zip(twins, results, strict=False)

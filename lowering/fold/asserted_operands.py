@@ -21,7 +21,8 @@ GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
 LOSSES = frozenset(f"aten::{name}" for name in "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d".split())
 SEGMENTS = "aten::segment_reduce"
 NARROW = "aten::narrow"
-ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW}
+PACK = "aten::_pack_padded_sequence"
+ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK}
 """The operators that assert something of what their operands hold."""
 
 
@@ -35,6 +36,8 @@ def asserted_conditions(
         yield from segments_asserted(line, *args, **kwargs)
     elif name == NARROW:
         yield from part_asserted(line, *args, **kwargs)
+    elif name == PACK:
+        yield from lengths_asserted(line, *args, **kwargs)
     elif name in LOSSES:
         yield from items_ignored(args[0], args[1], args[4] if len(args) > 4 else kwargs.get("ignore_index", -100), line)
     elif name in GROUPED:
@@ -65,6 +68,15 @@ def part_asserted(line: str, x: Value, dim: int, start: Value | Dim, length: Dim
     first = op.Where(op.Less(given, const(0)), op.Add(given, size), given)
     holds = op.And(op.GreaterOrEqual(first, const(0)), op.LessOrEqual(op.Add(first, count), size))
     yield Check(op.Squeeze(holds, ints(0)), "the part that narrow takes lies within the dimension", line)
+
+
+def lengths_asserted(line: str, x: Value, lengths: Value, batch_first: bool) -> Iterator[Check]:
+    """What `pack_padded_sequence` asserts of lengths: they fall, from the longest that there is room for to 1 at least."""
+    time = x.shape[1 if batch_first else 0]
+    room, sizes = shape_vector((time,), *binders((time,), x)), cast(lengths, DType.INT64)
+    before, after = op.Concat(room, sizes, axis=0), op.Concat(sizes, ints(1), axis=0)
+    rises = op.ReduceSum(cast(op.Less(before, after), DType.INT64), keepdims=0)
+    yield Check(op.Equal(rises, const(0, "i64")), f"the lengths of packed sequences fall, and are 1 to {time}", line)
 
 
 def items_ignored(scores: Value, target: Value, ignored: int, line: str) -> Iterator[Check]:

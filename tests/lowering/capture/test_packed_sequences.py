@@ -12,10 +12,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from irkit.doors.to_onnx import to_onnx
+from irkit.errors import ContractError
 from lowering.program.check import run
+from lowering.records.options import DIRECT, TORCH_EXPORT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+WAYS = (DIRECT, TORCH_EXPORT)
 KINDS: dict[str, Any] = {
     "lstm": nn.LSTM,
     "gru": nn.GRU,
@@ -38,10 +41,14 @@ def states_of(layer: Any, batch: int | None, dtype: torch.dtype) -> Any:
 
 
 def agrees(
-    model: nn.Module, args: tuple[Any, ...], shapes: Any = None, others: tuple[tuple[Any, ...], ...] = ()
+    model: nn.Module,
+    args: tuple[Any, ...],
+    shapes: Any = None,
+    others: tuple[tuple[Any, ...], ...] = (),
+    way: str = DIRECT,
 ) -> None:
-    """Fails where the program differs from eager on the arguments, or on the others."""
-    program = to_onnx(model.eval(), args, dynamic_shapes=shapes)
+    """Fails where the program, captured in this way, differs from eager on the arguments, or on the others."""
+    program = to_onnx(model.eval(), args, dynamic_shapes=shapes, capture=way)
     for each in (args, *others):
         report = run(program, each, {})
         assert not report.problem, report.problem
@@ -84,9 +91,9 @@ class Packing(nn.Module):
 
 @settings(max_examples=10, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(kind=st.sampled_from(sorted(KINDS)), flags=FLAGS, double=st.booleans(), given_state=st.booleans(),
-       in_order=st.booleans(), total=st.sampled_from([None, 8]))  # fmt: skip
+       in_order=st.booleans(), total=st.sampled_from([None, 8]), way=st.sampled_from(WAYS))  # fmt: skip
 def test_packed_batches(
-    kind: str, flags: dict[str, Any], double: bool, given_state: bool, in_order: bool, total: int | None
+    kind: str, flags: dict[str, Any], double: bool, given_state: bool, in_order: bool, total: int | None, way: str
 ) -> None:
     """The lengths are data: other ones, and another batch, run on the same program."""
     dtype = torch.float64 if double else torch.float32
@@ -99,23 +106,40 @@ def test_packed_batches(
         state = (states_of(layer, len(lengths), dtype),) if given_state else ()
         return torch.randn(shape, dtype=dtype), torch.tensor(ordered), *state
 
-    agrees(model, arguments(2, 5, 3), None, (arguments(6, 1, 6), arguments(1, 1, 1)))
+    agrees(model, arguments(2, 5, 3), None, (arguments(6, 1, 6), arguments(1, 1, 1)), way)
 
 
-def test_a_batch_of_any_size_is_packed() -> None:
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_lengths_that_eager_refuses_are_refused(in_order: bool, way: str) -> None:
+    """Too long, or of nothing; or in no order, where the model does not sort them."""
+    model = Packing(nn.GRU(3, 4), in_order, None).eval()
+    x = torch.randn(6, 3, 3)
+    program = to_onnx(model, (x, torch.tensor([5, 3, 2])), capture=way)
+    torch.testing.assert_close(program(x, torch.tensor([6, 6, 1])), model(x, torch.tensor([6, 6, 1])))
+    for lengths in ([7, 3, 2], [3, 2, 0], [3, 2, -1], *([[2, 5, 3]] if in_order else [])):
+        with pytest.raises(RuntimeError):
+            model(x, torch.tensor(lengths))
+        with pytest.raises(ContractError, match="the lengths of packed sequences fall, and are 1 to 6"):
+            program(x, torch.tensor(lengths))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_of_any_size_is_packed(way: str) -> None:
     model = Packing(nn.GRU(3, 4, bidirectional=True), False, None)
     shapes = {"x": {0: "time", 1: "batch"}, "lengths": {0: "batch"}, "states": ()}
     others = tuple((torch.randn(t, len(n), 3), torch.tensor(n)) for t, n in ((7, [7, 2]), (4, [1, 2, 3, 4, 1])))
-    agrees(model, (torch.randn(5, 3, 3), torch.tensor([2, 5, 3])), shapes, others)
+    agrees(model, (torch.randn(5, 3, 3), torch.tensor([2, 5, 3])), shapes, others, way)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_packed_sequences_are_inputs_and_outputs(kind: str) -> None:
+def test_packed_sequences_are_inputs_and_outputs(kind: str, way: str) -> None:
     """As they are, in order or with the permutation that sorts them."""
 
     def packed(*lengths: int) -> PackedSequence:
         return pack_padded_sequence(torch.randn(6, len(lengths), 3), torch.tensor(lengths), enforce_sorted=False)
 
     layer = KINDS[kind](3, 4, bidirectional=True)
-    agrees(layer, (packed(2, 5, 3),))
-    agrees(layer, (pack_padded_sequence(torch.randn(6, 3, 3), torch.tensor([6, 4, 1])),))
+    agrees(layer, (packed(2, 5, 3),), way=way)
+    agrees(layer, (pack_padded_sequence(torch.randn(6, 3, 3), torch.tensor([6, 4, 1])),), way=way)
