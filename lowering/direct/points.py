@@ -14,6 +14,7 @@ import torch
 
 from irkit import dims
 from irkit.core.ir import Value
+from irkit.core.types import Tensor
 from irkit.errors import DimensionError
 from lowering.capture.patches.shape_kernels import linalg_lstsq
 from lowering.direct.sizes import Questions, SizeNode, holds
@@ -82,6 +83,13 @@ def small_sizes(asked: Questions, dim: Any, size: int) -> dict[str, int] | None:
 
 SMALL = 16
 """Sizes below this are tried to make a computed dimension small."""
+
+
+def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[Any]:
+    """The dimensions of results that hold something for the example, and nothing for other sizes."""
+    found = [d for v in results if isinstance(v, Value) and isinstance(v.type, Tensor) for d in v.shape]
+    varying = [d for d in dict.fromkeys(found) if type(d) is not int]
+    return [d for d in varying if plain_number(d, example) > 0 and plain_number(d, sizes) < 1]
 
 
 def last_taken(broken: Callable[[int], bool], low: int, high: int) -> int:

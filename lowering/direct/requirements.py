@@ -31,6 +31,7 @@ from lowering.direct.points import (
     Meta,
     are_allowed,
     drawn_points,
+    emptied_dims,
     is_symbol,
     key_of,
     last_taken,
@@ -44,7 +45,7 @@ from lowering.direct.points import (
     small_sizes,
     teller,
 )
-from lowering.direct.sizes import SizeNode, holds
+from lowering.direct.sizes import SizeNode, as_said, holds
 from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
 
@@ -215,6 +216,10 @@ def require(
     if any(met.broken({**tracer.asked.hints, **some}) for some in (least, *alone)) and met.taken(tracer.asked.hints):
         for symbol in symbols:
             at_least(met, symbol)
+        together = {**tracer.asked.hints, **{s.name: lowest(met, s.name) for s in symbols}}
+        for dim in emptied_dims(met.results, tracer.asked.hints, together) if met.broken(together) else ():
+            met.keep(sympy.Ge(dim, 1))
+            tracer.asked.refused.add(as_said(sympy.Ge(dim, 1)))
     if met.refuses_nothing:
         something(met)
     if len(symbols) > 1:

@@ -145,13 +145,13 @@ class SizeNode(SymNode):
     """
 
     def __init__(self, asked: Questions, expr: Any, kind: type, hint: Any, parts: Any = None) -> None:
-        self.asked, self.kind, self.number, self.parts = asked, kind, hint, parts
+        self.asked, self.kind, self._hint, self.parts = asked, kind, hint, parts
         self._made: Any = expr
 
     @property
     def hint(self) -> Any:
         """The number, or the answer, for the example."""
-        return self.number
+        return self._hint
 
     @property
     def expr(self) -> Any:

@@ -128,7 +128,9 @@ def _rows(rng: np.random.Generator) -> Value:
     wide = op.Expand(data if rng.random() < 0.7 else const(np.float32(2)), shape_vector((batch, 4, 6), x))
     other = const(rng.integers(1, 4, (5, 1, 4, 1) if rng.random() < 0.3 else (6,)).astype(np.float32))
     axis = int(rng.integers(3))
+    nothing = op.Expand(const(np.zeros((1, 4, 0), np.float32)), shape_vector((batch, 4, 0), x))
     makers = (
+        lambda: op.Reshape(nothing, shape_vector((batch, 2, 3, 0), x), allowzero=1),
         lambda: op.Add(wide, other), lambda: op.Div(other, wide), lambda: op.Mul(wide, wide),
         lambda: op.CumSum(wide, const(int(rng.integers(-2, 3)))),
         lambda: op.Concat(wide, wide, axis=int(rng.integers(3))),
@@ -171,7 +173,7 @@ def row_repeated(m: Match) -> Made:
     if not all(type(d) is int for d in shape):
         return decline("another dimension is not known")
     if m.root.op in VIEWS:
-        found = op.Reshape(inputs[0], vector(shape))
+        found = op.Reshape(inputs[0], vector(shape), allowzero=int(0 in shape))
     else:
         found = call(m.root.op, inputs, dict(m.root.attributes))
     return _repeated(m, found) if same_shape(found.shape, shape) else decline("a constant has rows of its own")

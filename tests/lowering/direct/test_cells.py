@@ -22,6 +22,7 @@ ONCE_FAILED = """
     take_along_dim int64 dynamic
     tensor_split bool static
     linalg.ldl_solve complex64 dynamic
+    nn.functional.conv_transpose1d float16 dynamic
     modules:nn.FractionalMaxPool3d.eval float32 dynamic
     modules:nn.MultiLabelMarginLoss.train float32 dynamic
 """

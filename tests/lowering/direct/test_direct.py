@@ -234,6 +234,21 @@ def test_direct_allows_size_1_where_the_graph_is_the_same() -> None:
     assert exported(asking, torch.randn(3, 4))(torch.ones(1, 4)).shape == (1, 4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_direct_refuses_sizes_at_which_a_transposed_convolution_gives_nothing(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv_transpose1d(x, weight, None, 2, 1, 1, 1, 2)
+
+    def given(size: int, kernel: int) -> tuple[torch.Tensor, ...]:
+        return torch.randn(1, 1, size).to(dtype), torch.randn(1, 1, kernel).to(dtype)
+
+    program = exported(function, *given(4, 4), dynamic_shapes=({2: "n"}, {2: "k"}))
+    for sizes in ((2, 1), (1, 2), (3, 5)):
+        torch.testing.assert_close(program(*given(*sizes)).shape, function(*given(*sizes)).shape)
+    with pytest.raises(irkit.ContractError, match=r"2\*k \+ 2\*n - 4 >= 1"):
+        program(*given(1, 1))
+
+
 def test_direct_refuses_a_name_that_the_model_fixes() -> None:
     def fixing(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] == 3 else x - 1
@@ -492,6 +507,18 @@ def test_sizes_are_read_as_later_conditions_leave_them() -> None:
     bodies = [inner for value in program.graph.order for body in value.bodies for inner in body.order]
     assert not [value for value in (*program.graph.order, *bodies) if "min" in repr(value.type)]
     assert program.check(3) and str(program.graph.symbols["n"]) == "[1, inf]"
+
+
+def test_sizes_are_asked_what_is_known_of_them_without_a_question() -> None:
+    """By the gradient of unfold, of which istft is made, where it looks whether its windows overlap."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.istft(x, 10, window=torch.ones(10), center=True, normalized=True)
+
+    x = torch.randn(2, 6, 8, dtype=torch.complex64)
+    program = exported(function, x, dynamic_shapes=({2: "frames"},))
+    longer = torch.randn(2, 6, 11, dtype=torch.complex64)
+    torch.testing.assert_close(program(longer), function(longer))
 
 
 def test_what_a_reshape_fixes_is_listed_as_torch_export_lists_it() -> None:

@@ -53,6 +53,13 @@ def test_positions_in_images_of_any_number_are_one_constant() -> None:
     assert ops_of(x, op.Add(x, op.Reshape(op.ReduceSum(small, [1]), shape_vector((B, 4), x)))) == {"Add": 1}
 
 
+def test_rows_without_elements_stay_so_under_other_dimensions() -> None:
+    x = param(tensor("f32", "b", 4))
+    rows = op.Expand(const(np.zeros((1, 0), "f4")), shape_vector((B, 0), x))
+    apart = op.Reshape(rows, shape_vector((B, 2, 0, 3), x), allowzero=1)
+    assert ops_of(x, apart) == {"Expand": 1}
+
+
 def test_what_mixes_rows_or_is_no_constant_stays() -> None:
     x = param(tensor("f32", "b", 4))
     data = op.Expand(const(np.array([[1, 2, 3, 4]], "f4")), shape_vector((B, 4), x))
