@@ -211,15 +211,7 @@ def require(
     for dim in computed_dims(met):
         at_least_in_all(met, dim)
     elsewhere(met, symbols)
-    least = {s.name: lowest(met, s.name) for s in symbols}
-    alone = ({name: size} for name, size in least.items())
-    if any(met.broken({**tracer.asked.hints, **some}) for some in (least, *alone)) and met.taken(tracer.asked.hints):
-        for symbol in symbols:
-            at_least(met, symbol)
-        together = {**tracer.asked.hints, **{s.name: lowest(met, s.name) for s in symbols}}
-        for dim in emptied_dims(met.results, tracer.asked.hints, together) if met.broken(together) else ():
-            met.keep(sympy.Ge(dim, 1))
-            tracer.asked.refused.add(as_said(sympy.Ge(dim, 1)))
+    at_smallest(met, symbols)
     if met.refuses_nothing:
         something(met)
     if len(symbols) > 1:
@@ -420,6 +412,22 @@ def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
     if not holes and all(broken(size) for size in (last + 1, last + 2, other)):
         met.keep(sympy.Le(symbol, last))
         tracer.others[name] = min(last, tracer.others[name])
+
+
+def at_smallest(met: Elsewhere, symbols: Sequence[Any]) -> None:
+    """Keeps the least sizes that torch takes, of each name and of all, where it refuses the smallest allowed ones."""
+    hints = met.tracer.asked.hints
+    least = {s.name: lowest(met, s.name) for s in symbols}
+    if not met.taken(hints) or not any(
+        met.broken({**hints, **p}) for p in (least, *({n: k} for n, k in least.items()))
+    ):
+        return
+    for symbol in symbols:
+        at_least(met, symbol)
+    together = {**hints, **{s.name: lowest(met, s.name) for s in symbols}}
+    for dim in emptied_dims(met.results, hints, together) if met.broken(together) else ():
+        met.keep(sympy.Ge(dim, 1))
+        met.tracer.asked.refused.add(as_said(sympy.Ge(dim, 1)))
 
 
 def at_least(met: Elsewhere, symbol: Any) -> None:

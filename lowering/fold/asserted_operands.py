@@ -71,7 +71,7 @@ def part_asserted(line: str, x: Value, dim: int, start: Value | Dim, length: Dim
 
 
 def lengths_asserted(line: str, x: Value, lengths: Value, batch_first: bool) -> Iterator[Check]:
-    """What `pack_padded_sequence` asserts of lengths: they fall, from the longest that there is room for to 1 at least."""
+    """What `pack_padded_sequence` asserts of lengths: they fall, from the time at most to 1 at least."""
     time = x.shape[1 if batch_first else 0]
     room, sizes = shape_vector((time,), *binders((time,), x)), cast(lengths, DType.INT64)
     before, after = op.Concat(room, sizes, axis=0), op.Concat(sizes, ints(1), axis=0)
