@@ -372,8 +372,7 @@ def order_matters(met: Elsewhere, less: Any, more: Any, symbols: Sequence[Any], 
 def keep_order(met: Elsewhere, less: Any, more: Any, sizes: Sizes) -> bool:
     """Keeps that a size is less than another, or at most that where torch takes equal ones; False where that is not so
     for the example."""
-    equal = {**sizes, less.name: sizes[more.name]}
-    found = sympy.Lt(less, more) if met.broken(equal) else sympy.Le(less, more)
+    found = (sympy.Lt if met.broken({**sizes, less.name: sizes[more.name]}) else sympy.Le)(less, more)
     if holds(found, met.tracer.asked.hints) is False:
         return False
     met.keep(found)
@@ -418,9 +417,8 @@ def at_smallest(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps the least sizes that torch takes, of each name and of all, where it refuses the smallest allowed ones."""
     hints = met.tracer.asked.hints
     least = {s.name: lowest(met, s.name) for s in symbols}
-    if not met.taken(hints) or not any(
-        met.broken({**hints, **p}) for p in (least, *({n: k} for n, k in least.items()))
-    ):
+    points = ({**hints, **some} for some in (least, *({name: size} for name, size in least.items())))
+    if not any(map(met.broken, points)) or not met.taken(hints):
         return
     for symbol in symbols:
         at_least(met, symbol)
@@ -464,8 +462,7 @@ def elsewhere(met: Elsewhere, symbols: Sequence[Any]) -> None:
         apart[dim] = next_prime(max(apart.values()))
     if met.taken(apart):
         return
-    names = [s.name for s in symbols]
-    for point in islice(drawn_points(tracer.asked, names, tracer.others), POINTS):
+    for point in islice(drawn_points(tracer.asked, [s.name for s in symbols], tracer.others), POINTS):
         if not met.taken({**tracer.others, **point}):
             tracer.others.update(point)
             relate(met)
