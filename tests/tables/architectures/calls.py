@@ -3,39 +3,89 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from lowering.architectures.inputs import Sets, decoder_sets
+from tests.tables.architectures.arguments import MAKERS, Asked, placeholders
 from tests.tables.architectures.subject import Call, Sizes, sets_of
 
-TRIES: tuple[tuple[str, ...], ...] = (("input_ids",), ("pixel_values",), ("input_values",), ("input_features",))
+FIRST: Sizes = {"batch": 2, "seq": 7, "target": 5, "samples": 4000, "frames": 100, "height": 0, "width": 0}
+"""The sizes of the example; those of images are added to what the configuration names."""
+OTHERS: tuple[Sizes, ...] = (
+    {"batch": 3, "seq": 11, "target": 6, "samples": 5200, "frames": 132, "height": 32, "width": 64},
+    {"batch": 1, "seq": 5, "target": 3, "samples": 3300, "frames": 68, "height": 64, "width": 32},
+)
+GIVEN = frozenset(
+    """input_ids attention_mask pixel_values decoder_input_ids input_values input_features bbox past_values
+    pixel_values_videos image_grid_thw past_time_features past_observed_mask""".split()
+)
+"""What is given even where forward has a default."""
+LONE = {
+    "pixel_values": ("image_grid_thw", "pixel_values_videos"),
+    "input_ids": ("attention_mask", "bbox"),
+}
+"""What says nothing without another argument."""
+SWITCHES = {"use_cache": False, "return_loss": None}
 
 
 def sets_for(model: Any) -> Sets:
-    """The calls of a model, at sizes at which eager takes them. Raises what eager raises for the first."""
-    names = parameters_of(model)
-    if "past_key_values" in names and "input_ids" in names and "decoder_input_ids" not in names:
+    """The calls of a model, at sizes at which eager takes them. Raises what eager raises for the first call."""
+    names = inspect.signature(model.forward).parameters
+    if "past_key_values" in names and "input_ids" in names and not {"decoder_input_ids", "pixel_values"} & set(names):
         try:
             return decoder_sets(model)
         except Exception:  # a model that wants more than tokens
             pass
-    call = lambda **sizes: inputs(model, names, sizes)  # noqa: E731
-    first = {"batch": 2, "seq": 7, "target": 5}
-    runs(model, call(**first))
-    others = [
-        o
-        for o in ({"batch": 3, "seq": 11, "target": 6}, {"batch": 1, "seq": 5, "target": 3})
-        if taken(model, call(**o))
-    ]
-    return sets_of(call, [first, *others])
+    told: Exception | None = None
+    for asked in ways(model, names):
+        try:
+            runs(model, call_of(asked, names, FIRST))
+        except Exception as error:  # models raise anything
+            told = told or error
+            continue
+        return sets_of(lambda asked=asked, **sizes: call_of(asked, names, sizes), [FIRST, *sizes_taken(asked, names)])
+    raise told or ValueError(f"{type(model).__name__} takes nothing that is known here")
 
 
-def parameters_of(model: torch.nn.Module) -> Mapping[str, inspect.Parameter]:
-    """What forward takes."""
-    return inspect.signature(model.forward).parameters
+def sizes_taken(asked: Asked, names: Mapping[str, inspect.Parameter]) -> list[Sizes]:
+    """Other sizes at which eager takes a model: all of them other, or those but one kind."""
+    for fixed in ((), IMAGE, SOUND, (*IMAGE, *SOUND), ("seq", *IMAGE, *SOUND), tuple(FIRST)):
+        tried = [{**each, **{name: FIRST[name] for name in fixed}} for each in OTHERS]
+        found = [sizes for sizes in tried if taken(asked.model, call_of(asked, names, sizes))]
+        if len(found) == len(tried) and fixed != tuple(FIRST):
+            return found
+    return []
+
+
+IMAGE, SOUND = ("height", "width"), ("samples", "frames")
+
+
+def ways(model: Any, names: Mapping[str, inspect.Parameter]) -> Iterator[Asked]:
+    """How a model may be asked, the fullest first: with images among its tokens, with videos, tokens alone."""
+    given = [name for name in names if name in MAKERS and (required(names[name]) or name in GIVEN)]
+    whole = Asked(model, tuple(given))
+    optional = {"pixel_values", "pixel_values_videos", "image_grid_thw", "input_features", "input_values"}
+    optional = {name for name in optional if name in given and not required(names[name])}
+    mixed = "input_ids" in given and bool(optional)
+    for layout in ("", "video", "turned"):
+        if mixed:
+            image = whole.without("pixel_values_videos", "input_values").laid(layout)
+            yield from placeholders(image, FIRST)
+            continue
+        for side in (0, 64, 128, 224):
+            if not side or "pixel_values" in given:
+                yield whole.without("pixel_values_videos").laid(layout).of_side(side)
+    if mixed:
+        yield whole.without(*optional)
+
+
+def required(parameter: inspect.Parameter) -> bool:
+    """Whether forward has no default for a parameter."""
+    named = parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return named and parameter.default is inspect.Parameter.empty
 
 
 def runs(model: torch.nn.Module, call: Call) -> Any:
@@ -53,52 +103,10 @@ def taken(model: torch.nn.Module, call: Call) -> bool:
     return True
 
 
-def inputs(model: Any, names: Mapping[str, inspect.Parameter], sizes: Sizes) -> dict[str, Any]:
-    """The arguments that a model needs, of these sizes."""
-    found: dict[str, Any] = {}
-    for name, parameter in names.items():
-        if name in MAKERS and (parameter.default is inspect.Parameter.empty or name in ALWAYS):
-            found[name] = MAKERS[name](model.config, sizes)
-    if "input_ids" not in found:
-        found.pop("attention_mask", None)
-    if "use_cache" in names:
-        found["use_cache"] = False
-    return found
-
-
-ALWAYS = frozenset(
-    {"input_ids", "attention_mask", "pixel_values", "decoder_input_ids", "input_values", "input_features"}
-)
-
-
-def text(config: Any, sizes: Sizes, key: str = "seq") -> torch.Tensor:
-    """Token ids."""
-    generator = torch.Generator().manual_seed(sizes["batch"] * 31 + sizes[key])
-    vocabulary = getattr(config.get_text_config(), "vocab_size", None) or 99
-    return torch.randint(5, max(6, min(vocabulary, 99) - 40), (sizes["batch"], sizes[key]), generator=generator)
-
-
-def mask(_: Any, sizes: Sizes) -> torch.Tensor:
-    """What is no padding: the last token of the second text is."""
-    found = torch.ones(sizes["batch"], sizes["seq"], dtype=torch.int64)
-    found[1:, -1] = 0
-    return found
-
-
-def image(config: Any, sizes: Sizes) -> torch.Tensor:
-    """Images of the size that the configuration names."""
-    vision = getattr(config, "vision_config", config)
-    side = getattr(vision, "image_size", None) or 64
-    high, wide = (side, side) if isinstance(side, int) else tuple(side)
-    channels = getattr(vision, "num_channels", None) or getattr(vision, "in_channels", None) or 3
-    generator = torch.Generator().manual_seed(sizes["batch"])
-    return torch.randn(sizes["batch"], channels, high, wide, generator=generator)
-
-
-MAKERS: Mapping[str, Callable[[Any, Sizes], Any]] = {
-    "input_ids": text,
-    "decoder_input_ids": lambda config, sizes: text(config, sizes, "target"),
-    "attention_mask": mask,
-    "pixel_values": image,
-}
-"""What makes each argument."""
+def call_of(asked: Asked, names: Mapping[str, inspect.Parameter], sizes: Sizes) -> dict[str, Any]:
+    """The arguments of these sizes."""
+    found = {name: MAKERS[name](asked, sizes) for name in asked.names}
+    for name, others in LONE.items():
+        if name not in found:
+            found = {k: v for k, v in found.items() if k not in others or required(names[k])}
+    return found | {name: value for name, value in SWITCHES.items() if name in names and value is not None}

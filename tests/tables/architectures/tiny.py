@@ -6,13 +6,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from lowering.architectures.configurations import OPTIONAL, SIZES
+
 Sizes = Mapping[str, Any]
 WIDTH = 32
 SCALE = 16
 """By how much widths are divided where they must keep their ratios."""
 
 SPECIAL = re.compile(r"(^|_)(token_id|token_index|token_ids|tok_id|id)$|_start_id$|_end_id$")
-VOCABULARY = re.compile(r"(^|_)vocab(ulary)?_size(_|$)|^vocab_size|codebook_size$|^n_tokens$|^n_vocab$")
+VOCABULARY = re.compile(r"(^|_)vocab(ulary)?_size(_|$)|^vocab_size|^n_tokens$|^n_vocab$|_vocab$")
+POWERS = re.compile(r"codebook_size$")
 LAYERS = re.compile(
     r"(^|_)(n_)?(layers?|blocks|stages)$|^(num|n)_\w*(layers|blocks)$|^depth$|^n_layer$|^num_layers|_depth$|_layers$"
 )
@@ -34,18 +37,18 @@ KEPT = re.compile(r"^(num_channels|in_channels|in_chans|num_labels|hidden_act|pa
 
 NAMED = (
     (VOCABULARY, 99), (KEYS, 2), (HEADS, 4), (EXPERTS, 4), (HEAD_SIZE, 8), (INNER, 48), (WIDTHS, WIDTH),
-    (LAYERS, 2), (LENGTH, 64), (QUERIES, 6),
+    (LAYERS, 2), (LENGTH, 64), (QUERIES, 6), (POWERS, 64),
 )  # fmt: skip
 """What a size of such a name is in a tiny model."""
 
 
 def tiny_configurations(kind: str) -> Iterator[Callable[[], Any]]:
-    """Makers of configurations of a model type, each with smaller sizes: by names; with all widths in their ratios; in
-    layers and vocabulary alone."""
+    """Makers of configurations of a model type, each with smaller sizes: by names, narrow and wider; with all widths
+    in their ratios; in layers and vocabulary alone."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     made = CONFIG_MAPPING[kind]
-    for way in (by_name, in_ratio, in_layers):
+    for way in (by_name, wider, in_ratio, in_layers):
         yield lambda way=way: shrunk(made(), way)
 
 
@@ -64,13 +67,32 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any]) -> Any:
         smaller = special(name, value, ids) if SPECIAL.search(name) else way(name, value)
         if smaller is not value and smaller != value:
             changes[name] = smaller
+    return type(usual)(**changes | consistent(vars(usual), changes))
+
+
+def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
+    """What other sizes and lists have to be, given what was made smaller."""
+    found: dict[str, Any] = {}
+    heads, keys = "num_attention_heads", "num_key_value_heads"
+    if keys in usual and usual.get(keys) == usual.get(heads):
+        found[keys] = changes.get(heads, usual[heads])
     layers = next((changes[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in changes), None)
-    for name, value in vars(usual).items():
-        if isinstance(layers, int) and isinstance(value, list) and len(value) > layers and isinstance(value[0], str):
-            changes[name] = (
-                shortened(value, layers) if name.endswith(("layer_types", "block_types", "types")) else value
-            )
-    return type(usual)(**changes)
+    for name, value in usual.items():
+        kinds = isinstance(value, list) and name.endswith(("_types", "layers_type")) and isinstance(value[:1], list)
+        if kinds and isinstance(layers, int) and len(value) > layers and isinstance(value[0], str):
+            found[name] = shortened(value, layers)
+        if isinstance(value, dict) and "mrope_section" in str(value):
+            width = changes.get("head_dim") or usual.get("head_dim") or 8
+            found[name] = sectioned(value, int(width))
+    return found
+
+
+def sectioned(parameters: Sizes, width: int) -> dict[str, Any]:
+    """Parameters of a rotary embedding whose sections add up to half of the width that is rotated."""
+    half = max(1, int(width * parameters.get("partial_rotary_factor", 1.0)) // 2)
+    if "mrope_section" not in parameters:
+        return {k: sectioned(v, width) if isinstance(v, dict) else v for k, v in parameters.items()}
+    return {**parameters, "mrope_section": [half - 2 * (half // 3), half // 3, half // 3]}
 
 
 SKIPPED = frozenset({"model_type", "transformers_version", "architectures", "id2label", "label2id", "dtype"})
@@ -81,9 +103,15 @@ def shortened(kinds: list[str], count: int) -> list[str]:
     return [*dict.fromkeys(kinds), *kinds][:count]
 
 
+PLACES = frozenset({"image_token_id", "image_token_index", "audio_token_id", "audio_token_index", "video_token_id"})
+"""Tokens that a model needs although its configuration may leave them out."""
+
+
 def special(name: str, value: Any, ids: Iterator[int]) -> Any:
     """A token id within the small vocabulary, each with one of its own."""
     usual = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    if value is None and name in PLACES:
+        return next(ids)
     if type(value) is not int or value < 4:
         return value
     return usual[name] if name in usual else next(ids)
@@ -91,12 +119,41 @@ def special(name: str, value: Any, ids: Iterator[int]) -> Any:
 
 def by_name(name: str, value: Any) -> Any:
     """The size of that name in a tiny model; other values as they are."""
+    if value is None and name in SIZES and name not in OPTIONAL:
+        return SIZES[name]
+    if name in COEFFICIENTS:
+        return COEFFICIENTS[name]
+    if isinstance(value, (list, tuple)) and value and all(type(v) is int for v in value):
+        return [smaller(name, v, i) for i, v in enumerate(value)]
     if type(value) is not int or value < 2 or KEPT.search(name):
         return value
-    for pattern, small in NAMED:
-        if pattern.search(name):
-            return min(value, small)
-    return {"image_size": 32, "patch_size": 8}.get(name, value)
+    if name in SIZES:
+        return SIZES[name]
+    return next((min(value, small) for pattern, small in NAMED if pattern.search(name)), value)
+
+
+COEFFICIENTS = {
+    "width_coefficient": 0.25, "depth_coefficient": 0.25, "prediction_length": 4, "hidden_size_per_layer_input": 0,
+    "num_kv_shared_layers": 0, "vocabulary_map": {"<image>": 90},
+}  # fmt: skip
+"""Numbers that are set whatever they were."""
+
+
+def wider(name: str, value: Any) -> Any:
+    """As by name, with wider layers, for models that have one head for each 64."""
+    found = by_name(name, value)
+    return 64 if found == WIDTH and type(value) is int and value > WIDTH else found
+
+
+def smaller(name: str, value: int, position: int) -> int:
+    """A number of a list of widths, depths or heads, one for each stage."""
+    if name.endswith(("depths", "repeats")) or name in ("num_blocks", "stage_num_blocks", "layers"):
+        return 1
+    if name.endswith("heads"):
+        return min(value, 2)
+    if name.endswith(("hidden_sizes", "embed_dims", "widths", "neck_hidden_sizes", "hidden_dims")) and value >= 16:
+        return 16 * (position + 1)
+    return value // 16 if name.endswith(("conv_dim", "conv_channels")) and value % 16 == 0 else value
 
 
 def in_ratio(name: str, value: Any) -> Any:
@@ -115,7 +172,7 @@ def in_layers(name: str, value: Any) -> Any:
         return [1 for _ in value]
     if type(value) is not int or value < 2:
         return value
-    for pattern, small in ((VOCABULARY, 99), (EXPERTS, 4), (LAYERS, 2), (LENGTH, 64), (QUERIES, 6)):
+    for pattern, small in ((VOCABULARY, 99), (EXPERTS, 4), (LAYERS, 2), (LENGTH, 64), (QUERIES, 6), (POWERS, 64)):
         if pattern.search(name):
             return min(value, small)
     return value
