@@ -15,7 +15,7 @@ import attrs
 
 from tests.support.rows import append, rewrite, rows_in
 from tests.support.workers import Lost, worked
-from tests.tables.architectures.measure import FAILS, NOT_EAGER, RANDOM, RIGHT, Job, Row, measured
+from tests.tables.architectures.measure import FAILS, FIXED, GOOD, NOT_EAGER, REFUSES, Job, Row, measured
 from tests.tables.architectures.page import page, summary
 from tests.tables.architectures.sources import SOURCES, subjects_of
 from tests.tables.architectures.subject import Subject
@@ -66,7 +66,7 @@ def lost_row(job: Job, kind: str, lost: Lost) -> Row:
 def jobs_of(given: argparse.Namespace, known: Mapping[tuple[str, str], Subject], rows: Sequence[Any]) -> list[Job]:
     """What is to be measured."""
     done = {key_of(row) for row in rows}
-    wrong = {key_of(row) for row in rows if row["verdict"] not in (RIGHT, RANDOM)}
+    wrong = {key_of(row) for row in rows if row["verdict"] not in GOOD}
     jobs: list[Job] = []
     for index, (key, subject) in enumerate(known.items()):
         asked = not given.names or {subject.source, subject.name, subject.kind} & set(given.names)
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     }
     PAGE.write_text(page(rows, missing, unmeasured), encoding="utf-8")
     print(*summary(rows, unmeasured), sep="\n")
-    return 0 if all(row["verdict"] in (RIGHT, RANDOM, NOT_EAGER) for row in rows) else 1
+    return 0 if all(row["verdict"] in (*GOOD, REFUSES, FIXED, NOT_EAGER) for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import tempfile
 import time
@@ -32,17 +33,21 @@ MEMORY = 4 << 30
 """Bytes that a model may take beside what the process has when it starts."""
 PARAMETERS = 60_000_000
 """A model of more is not measured: it was not made tiny."""
-RIGHT, DIFFERS, FAILS, RANDOM, NOT_EAGER = "right", "differs", "fails", "random", "no eager"
+RIGHT, RANDOM, REFUSES, FIXED = "right", "random", "refuses", "fixed"
+DIFFERS, FAILS, NOT_EAGER = "differs", "fails", "no eager"
+GOOD = (RIGHT, RANDOM)
 
 
 @attrs.frozen
 class Row:
     """What became of a subject.
 
-    `verdict` is "right"; "differs"; "fails", without a program; "random", where eager does not agree with itself and
-    so structure, element types and shapes are all that is compared; or "no eager", where eager does not run here.
-    `sizes` is at how many the program was compared, `seconds` the CPU seconds from module to file, `reference` those
-    of torch.export alone (None where it was not asked, -1 where it raises), `line` the line of the model or of irkit.
+    `verdict` is "right"; "random", where eager does not agree with itself and so structure, element types and shapes
+    are all that is compared; "refuses", where the program is right but takes a size or data of a call not, by a
+    condition that it keeps; "fixed", where it is right with a size that does not vary; "differs"; "fails", without a
+    program; or "no eager", where eager does not run here. `sizes` is at how many the program was compared, `seconds`
+    the CPU seconds from module to file, `reference` those of torch.export alone (None where it was not asked, -1 where
+    it raises), `line` the line of the model or of irkit.
     """
 
     source: str
@@ -62,13 +67,17 @@ class Row:
 def measured(job: Job) -> Row:
     """The row of a subject."""
     source, name, timed = job
-    subject = subjects_of(source)[name]
     bound_memory()
     warmed()
+    return row_of(subjects_of(source)[name], timed)
+
+
+def row_of(subject: Subject, timed: bool = False) -> Row:
+    """The row of a subject; torch.export alone is timed, too, where that is asked."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = Row(source, name, subject.kind, NOT_EAGER)
+        told = Row(subject.source, subject.name, subject.kind, NOT_EAGER)
         try:
             model = subject.build().eval()
             count = sum(p.numel() for p in model.parameters())
@@ -79,6 +88,7 @@ def measured(job: Job) -> Row:
         except Exception as error:  # models raise anything
             return attrs.evolve(told, problem=said(error), line=line_of(error))
         row = exported(subject, model, sets, answers)
+        row = with_fixed(row, subject, model, sets, answers) if row.verdict == FAILS else row
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
 
 
@@ -130,8 +140,61 @@ def compared(row: Row, program: Program, sets: Sets, answers: tuple[bool, Mappin
             problems.append(f"{name}: {report.problem or report.refusal}")
     good = RIGHT if same else RANDOM
     problem = " ".join("; ".join(problems).split())[:600]
-    verdict = DIFFERS if problems else good
-    return attrs.evolve(row, verdict=verdict, sizes=len(calls), error=error if same else 0.0, problem=problem)
+    verdict = (REFUSES if all(map(is_refused, problems)) else DIFFERS) if problems else good
+    line = told[1] if (told := SOURCE.search(problem)) else ""
+    told_error = error if same else 0.0
+    return attrs.evolve(row, verdict=verdict, sizes=len(calls), error=told_error, problem=problem, line=line)
+
+
+SOURCE = re.compile(r"in your model: (\S+\.py:\d+ .*?)(?= try: |; |$)")
+FIXED_SIZE = re.compile(r"was to vary as '(\w+)', and the model works for \d+ only")
+
+
+def is_refused(problem: str) -> bool:
+    """Whether a problem is a condition of the program that a call breaks."""
+    return problem.partition(": ")[2].startswith("ContractError")
+
+
+def with_fixed(
+    row: Row, subject: Subject, model: torch.nn.Module, sets: Sets, answers: tuple[bool, Mapping[str, str]]
+) -> Row:
+    """The row of a model with those sizes fixed that it fixes; the row as it was where that does not help."""
+    first, fixed = row, list[str]()
+    while row.verdict == FAILS and (told := FIXED_SIZE.search(row.problem)) and told[1] not in fixed:
+        fixed.append(told[1])
+        sets = without_size(sets, told[1])
+        row = exported(subject, model, sets, answers)
+    if not fixed or row.verdict not in GOOD:
+        return first
+    return attrs.evolve(row, verdict=FIXED, problem=first.problem, line=first.line)
+
+
+def without_size(sets: Sets, name: str) -> Sets:
+    """The sets in which a size is that of the example."""
+
+    def kept(axes: Any) -> Any:
+        return {k: v for k, v in axes.items() if v != name} if is_axes(axes) else axes
+
+    shapes = pytree.tree_map(kept, dict(sets.dynamic_shapes), is_leaf=is_axes)
+    same = {
+        k: call for k, call in sets.others.items() if fixed_sizes(call, shapes) == fixed_sizes(sets.example, shapes)
+    }
+    return Sets(sets.example, shapes, same)
+
+
+def is_axes(axes: Any) -> bool:
+    """Whether a value says which axes of a tensor are dynamic."""
+    return isinstance(axes, dict) and bool(axes) and all(isinstance(k, int) for k in axes)
+
+
+def fixed_sizes(call: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """The sizes of the tensors of a call without those that vary."""
+    found: list[tuple[int, ...]] = []
+    for name, value in call.items():
+        if isinstance(value, torch.Tensor):
+            axes = shapes.get(name) or {}
+            found.append(tuple(size for axis, size in enumerate(value.shape) if axis not in axes))
+    return found
 
 
 def torch_export_seconds(model: torch.nn.Module, sets: Sets) -> float:

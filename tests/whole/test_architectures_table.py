@@ -1,0 +1,92 @@
+"""The table of architectures: what each verdict means, which axes are dynamic, what the page says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+import torch
+
+from lowering.architectures.inputs import Sets
+from tests.tables.architectures.measure import Row, row_of
+from tests.tables.architectures.page import page
+from tests.tables.architectures.reasons import reason_of
+from tests.tables.architectures.subject import Subject, sets_of
+from tests.tables.architectures.tiny import by_name, sectioned
+
+
+class Told(torch.nn.Module):
+    """A linear layer, and what a function makes of its result."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.layer(x))
+
+
+def looped(x: torch.Tensor) -> torch.Tensor:
+    """Sums over the tokens, one after the other."""
+    return torch.stack([x[:, i].cumsum(0) for i in range(x.shape[1])]).sum(0)
+
+
+def branched(x: torch.Tensor) -> torch.Tensor:
+    """Another number for one token."""
+    return x + 1 if x.shape[1] == 1 else x * 2
+
+
+def calls(_: torch.nn.Module) -> Sets:
+    """Calls at three sizes."""
+    sizes = [{"batch": 2, "seq": 7}, {"batch": 3, "seq": 7}, {"batch": 5, "seq": 1}]
+    return sets_of(lambda batch, seq: {"x": torch.randn(batch, seq, 4)}, sizes)
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict", "problem"),
+    [
+        (torch.relu, "right", ""),
+        (lambda x: x + torch.rand_like(x), "random", ""),
+        (branched, "refuses", "ContractError: dimension seq is 1"),
+        (looped, "fixed", "dimension 1 of 'x' was to vary as 'seq'"),
+        (lambda x: x.reshape(-1, 5), "no eager", "RuntimeError: shape"),
+    ],
+)
+def test_a_verdict_says_what_became_of_a_model(function: Any, verdict: str, problem: str) -> None:
+    row = row_of(Subject("here", "told", "", lambda: Told(function), calls))
+    assert (row.verdict, problem in row.problem) == (verdict, True), row
+    assert bool(row.line) is bool(problem)
+    assert (row.seconds > 0 and row.nodes > 0) is (verdict != "no eager")
+    if verdict == "fixed":
+        assert row.sizes == 2 and "range(x.shape[1])" in row.line
+    assert bool(problem) is bool(reason_of(attrs.asdict(row))[1]) or verdict in ("right", "random")
+
+
+def test_axes_bear_the_names_of_sizes() -> None:
+    def call(batch: int, seq: int, side: int) -> dict[str, Any]:
+        return {"ids": torch.ones(batch, seq), "pair": [torch.ones(2, batch), torch.ones(side + 1, side + 1)], "n": 3}
+
+    sets = sets_of(call, [{"batch": 2, "seq": 7, "side": 8}, {"batch": 3, "seq": 5, "side": 9}])
+    pair = [{1: "batch"}, {0: "pair_1_0", 1: "pair_1_1"}]
+    assert sets.dynamic_shapes == {"ids": {0: "batch", 1: "seq"}, "pair": pair, "n": None}
+    assert list(sets.others) == ["batch=3 seq=5 side=9"]
+
+
+def test_sizes_are_made_tiny_by_their_names() -> None:
+    assert by_name("vision_vocab_size", 50000) == 99 and by_name("out_hidden_size", 4096) == 32
+    assert by_name("depths", [2, 2, 18, 2]) == [1, 1, 1, 1] and by_name("num_channels", 3) == 3
+    assert sectioned({"mrope_section": [16, 24, 24]}, 8)["mrope_section"] == [2, 1, 1]
+
+
+def test_the_page_counts_and_tells() -> None:
+    rows = [
+        Row("here", "a", "text", "right", 3, 1e-6, 10, 0.5, 2.0),
+        Row("here", "b", "text", "fails", problem="CaptureError: it", line="b.py:7 x"),
+        Row("here", "c", "text", "no eager", problem="ValueError: it"),
+    ]
+    text = page([attrs.asdict(row) for row in rows], {"there": "no module"}, {"here": 2})
+    assert "| here | 3 | 2 | 1 | 50.0 % | 0 | 2 | 0.5 (1 models) | 2.0 |" in text
+    assert "b.py:7 x" in text and "there: no module" in text and "| irkit |  | 1 |" in text
