@@ -135,6 +135,8 @@ def boxes(asked: Asked, sizes: Sizes) -> torch.Tensor:
 
 def states(asked: Asked, sizes: Sizes) -> torch.Tensor:
     """float32[batch, seq, width]: hidden states."""
+    if "grid_thw" in asked.names:
+        return images(asked, sizes)
     width = number(asked.config, "hidden_size", "d_model", "embed_dim", "input_dim", "dim", usual=32)
     return drawn(sizes["batch"], sizes["seq"], width)
 
@@ -249,6 +251,15 @@ MAKERS: Mapping[str, Callable[[Asked, Sizes], Any]] = {
     "input_features_mask": lambda asked, sizes: torch.ones(
         spectrum(asked, sizes).shape[0], max(spectrum(asked, sizes).shape[1:]), dtype=torch.int64
     ),
+    "audio_mel": lambda asked, sizes: spectrum(asked.laid("turned"), sizes),
+    "audio_mel_mask": lambda asked, sizes: torch.zeros(spectrum(asked.laid("turned"), sizes).shape[:2]).bool(),
+    "qformer_input_ids": tokens,
+    "task_inputs": lambda asked, sizes: tokens(asked, {**sizes, "seq": number(asked.config, "task_seq_len", usual=7)}),
+    "prompt_pixel_values": images,
+    "prompt_masks": images,
+    "merge_sizes": lambda _, sizes: torch.ones(sizes["batch"], dtype=torch.int64),
+    "latents": lambda asked, sizes: drawn(sizes["batch"], number(asked.config, "hidden_size", usual=32), sizes["seq"]),
+    "image_sizes": lambda asked, sizes: torch.tensor([image_shape(asked, sizes)[1:]] * sizes["batch"]),
     "query_embeds": lambda asked, sizes: drawn(sizes["batch"], 6, number(asked.config, "hidden_size", usual=32)),
     "past_values": series,
     "past_observed_mask": lambda asked, sizes: torch.ones_like(series(asked, sizes)),

@@ -20,11 +20,11 @@ OTHERS: tuple[Sizes, ...] = (
 )
 GIVEN = frozenset(
     """input_ids attention_mask pixel_values decoder_input_ids input_values input_features bbox past_values
-    pixel_values_videos image_grid_thw past_time_features past_observed_mask""".split()
+    pixel_values_videos image_grid_thw image_sizes past_time_features past_observed_mask""".split()
 )
 """What is given even where forward has a default."""
 LONE = {
-    "pixel_values": ("image_grid_thw", "pixel_values_videos"),
+    "pixel_values": ("image_grid_thw", "pixel_values_videos", "image_sizes"),
     "input_ids": ("attention_mask", "bbox"),
 }
 """What says nothing without another argument."""

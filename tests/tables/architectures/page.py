@@ -25,12 +25,12 @@ file, and those of torch.export alone on a sample. What is not right has its rea
 - *differs*, *fails*: other numbers, or no program.
 - *no eager*: this table found no tiny configuration and no call that eager takes here.
 """
-COLUMNS = "| model | kind | | sizes | largest error | nodes | seconds | torch.export | why, and whose it is |"
+COLUMNS = "| model | kind | inputs | | sizes | largest error | nodes | seconds | torch.export | why, and whose it is |"
 LINE = (
     "| source | models | run in eager | exported and right | | refuses or fixed | not measured | seconds, irkit "
     "| torch.export |"
 )
-RULE = "|---|---|---|---:|---:|---:|---:|---:|---|"
+RULE = "|---|---|---|---|---:|---:|---:|---:|---:|---|"
 Row = Mapping[str, Any]
 
 
@@ -85,9 +85,10 @@ def line(row: Row) -> str:
     theirs = "" if reference is None else "raises" if reference < 0 else f"{reference:.2f}"
     if row["verdict"] in GOOD:
         numbers = [f"{row['error']:.1e}" if row["verdict"] == RIGHT else "", str(row["nodes"]), f"{row['seconds']:.2f}"]
-        cells = [row["name"], row["kind"], row["verdict"], str(row["sizes"]), *numbers, theirs]
+        cells = [row["name"], row["kind"], row.get("inputs", ""), row["verdict"], str(row["sizes"]), *numbers, theirs]
         return f"| {' | '.join(cells)} | |"
     whose, why = reason_of(row)
     detail = "; ".join(each for each in (row["problem"], row["line"]) if each)
     told = cell(f"{whose}: {why}. {detail}" if why else f"{whose}: {detail}")
-    return f"| {row['name']} | {row['kind']} | **{row['verdict']}** | {row['sizes'] or ''} | | | | {theirs} | {told} |"
+    named = f"{row['name']} | {row['kind']} | {row.get('inputs', '')} | **{row['verdict']}** | {row['sizes'] or ''}"
+    return f"| {named} | | | | {theirs} | {told} |"

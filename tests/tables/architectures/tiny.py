@@ -24,7 +24,7 @@ KEYS = re.compile(r"(key_value|kv|k_v)_heads$")
 EXPERTS = re.compile(r"^(num|n)_\w*experts$|^num_experts$|^moe_num_experts$")
 WIDTHS = re.compile(
     r"(hidden_size|hidden_dim|embed_dim|embedding_size|d_model|n_embd|embedding_dim|projection_dim|(^|_)dim|_width|^width"
-    r"|d_embed|hidden_channels|out_hidden_size|decoder_hidden_size|embed_size|proj_dim|output_dim|_channels|d_hidden)$"
+    r"|d_embed|hidden_channels|out_hidden_size|decoder_hidden_size|embed_size|proj_dim|output_dim|_channels|d_hidden|adapter_input_size)$"
 )
 INNER = re.compile(r"(intermediate_size|ffn_dim|d_ff|n_inner|mlp_dim|ffn_size|ff_dim|feedforward_dim|dim_feedforward)$")
 HEAD_SIZE = re.compile(r"(head_dim|d_kv|rotary_dim|state_size|d_state|head_size|attention_head_size)$")
@@ -32,12 +32,13 @@ LENGTH = re.compile(
     r"(max_position_embeddings|n_positions|n_ctx|max_\w*_positions|max_seq_len\w*|max_sequence_length)$"
 )
 QUERIES = re.compile(r"^(num_queries|num_query_tokens|num_latents|num_object_queries|num_proposals)$")
+CHUNKS = re.compile(r"chunk_size$")
 KEPT = re.compile(r"^(num_channels|in_channels|in_chans|num_labels|hidden_act|pad_token_id|num_input_channels)$")
 
 
 NAMED = (
     (VOCABULARY, 99), (KEYS, 2), (HEADS, 4), (EXPERTS, 4), (HEAD_SIZE, 8), (INNER, 48), (WIDTHS, WIDTH),
-    (LAYERS, 2), (LENGTH, 64), (QUERIES, 6), (POWERS, 64),
+    (LAYERS, 2), (LENGTH, 64), (QUERIES, 6), (POWERS, 64), (CHUNKS, 8),
 )  # fmt: skip
 """What a size of such a name is in a tiny model."""
 
@@ -58,16 +59,33 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any]) -> Any:
 
     changes: dict[str, Any] = {}
     ids = iter(range(95, 60, -1))
+    aliases: dict[str, list[str]] = {}
+    for alias, name in (getattr(usual, "attribute_map", None) or {}).items():
+        aliases.setdefault(name, []).append(alias)
     for name, value in vars(usual).items():
         if name.startswith("_") or name in SKIPPED:
             continue
         if isinstance(value, PreTrainedConfig):
             changes[name] = shrunk(value, way).to_dict()
             continue
-        smaller = special(name, value, ids) if SPECIAL.search(name) else way(name, value)
-        if smaller is not value and smaller != value:
-            changes[name] = smaller
-    return type(usual)(**changes | consistent(vars(usual), changes))
+        found = special(name, value, ids) if SPECIAL.search(name) else way(name, value)
+        for alias in aliases.get(name, ()) if found is value or found == value else ():
+            found = way(alias, value)
+        if found is not value and found != value:
+            changes[name] = found
+    changes |= consistent(vars(usual), changes)
+    return type(usual)(**changes | dict(OVERRIDES.get(usual.model_type, {})))
+
+
+OVERRIDES: Mapping[str, Sizes] = {
+    "dots1": {"n_shared_experts": 1},
+    "esm": {"pad_token_id": 1, "mask_token_id": 4},
+    "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]]},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
+    "hunyuan_v1_dense": {"head_dim": 8},
+    "hunyuan_v1_moe": {"head_dim": 8},
+}  # fmt: skip
+"""What configurations of a model type need beside."""
 
 
 def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
