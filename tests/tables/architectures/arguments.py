@@ -264,7 +264,7 @@ MAKERS: Mapping[str, Callable[[Asked, Sizes], Any]] = {
     "past_values": series,
     "past_observed_mask": lambda asked, sizes: torch.ones_like(series(asked, sizes)),
     "past_time_features": lambda asked, sizes: drawn(
-        sizes["batch"], series_length(asked.config), number(asked.config, "num_time_features", usual=1)
+        sizes["batch"], series_length(asked.config), int(getattr(asked.config, "num_time_features", 1))
     ),
 }
 """What makes each argument."""

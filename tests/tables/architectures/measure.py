@@ -38,21 +38,22 @@ MEMORY = 4 << 30
 """Bytes that a model may take beside what the process has when it starts."""
 PARAMETERS = 60_000_000
 """A model of more is not measured: it was not made tiny."""
-RIGHT, RANDOM, REFUSES, FIXED = "right", "random", "refuses", "fixed"
+RIGHT, REWRITTEN, RANDOM = GOOD = "right", "rewritten", "random"
+REFUSES, FIXED = PARTLY = "refuses", "fixed"
 DIFFERS, FAILS, NOT_EAGER = "differs", "fails", "no eager"
-GOOD = (RIGHT, RANDOM)
 
 
 @attrs.frozen
 class Row:
     """What became of a subject.
 
-    `verdict` is "right"; "random", where eager does not agree with itself and so structure, element types and shapes
-    are all that is compared; "refuses", where the program is right but takes a size or data of a call not, by a
-    condition that it keeps; "fixed", where it is right with a size that does not vary; "differs"; "fails", without a
-    program; or "no eager", where eager does not run here. `sizes` is at how many the program was compared, `seconds`
-    the CPU seconds from module to file, `reference` those of torch.export alone (None where it was not asked, -1 where
-    it raises), `line` the line of the model or of irkit.
+    `verdict` is "right"; "rewritten", where it is so with `rewrite=True`, and a size is fixed without; "random", where
+    eager does not agree with itself and so structure, element types and shapes are all that is compared; "refuses",
+    where the program is right but takes a size or data of a call not, by a condition that it keeps; "fixed", where it
+    is right with a size that does not vary; "differs"; "fails", without a program; or "no eager", where eager does not
+    run here. `sizes` is at how many the program was compared, `seconds` the CPU seconds from module to file,
+    `reference` those of torch.export alone (None where it was not asked, -1 where it raises), `line` the line of the
+    model or of irkit, `inputs` the names of the arguments of the example.
     """
 
     source: str
@@ -110,7 +111,11 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
         except Exception as error:  # models raise anything
             return attrs.evolve(told, problem=said(error), line=line_of(error))
         row = exported(told, model, sets, answers)
-        row = with_fixed(row, told, model, sets, answers) if row.verdict == FAILS else row
+        if row.verdict == FAILS and FIXED_SIZE.search(row.problem):
+            rewritten = exported(told, model, sets, answers, rewrite=True)
+            whole = rewritten.verdict == RIGHT
+            row = rewritten if whole else with_fixed(row, told, model, sets, answers)
+            row = attrs.evolve(row, verdict=REWRITTEN) if whole else row
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
 
 
@@ -134,13 +139,16 @@ def eager_answers(model: torch.nn.Module, sets: Sets) -> tuple[bool, dict[str, s
     return same, refused
 
 
-def exported(row: Row, model: torch.nn.Module, sets: Sets, answers: tuple[bool, Mapping[str, str]]) -> Row:
+def exported(
+    row: Row, model: torch.nn.Module, sets: Sets, answers: tuple[bool, Mapping[str, str]], rewrite: bool = False
+) -> Row:
     """The row of a model that runs in eager; `row` names it."""
     row = attrs.evolve(row, verdict=FAILS)
     try:
         start = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
-            program = to_onnx(model, (), copied(dict(sets.example)), dynamic_shapes=sets.dynamic_shapes)
+            example = copied(dict(sets.example))
+            program = to_onnx(model, (), example, dynamic_shapes=sets.dynamic_shapes, rewrite=rewrite)
             program.save(str(Path(folder) / "model.onnx"))
         seconds = round(time.process_time() - start, 3)
     except TimeoutError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.tables.architectures.measure import FIXED, GOOD, NOT_EAGER, REFUSES, RIGHT
+from tests.tables.architectures.measure import GOOD, NOT_EAGER, PARTLY, RANDOM
 from tests.tables.architectures.reasons import reason_of
 from tests.tables.models import cell
 
@@ -18,6 +18,7 @@ eager's at each size: structure, element types, shapes and numbers. *Seconds* ar
 file, and those of torch.export alone on a sample. What is not right has its reason, the line, and whose it is.
 
 - *right*: the same at every size, with all axes dynamic.
+- *rewritten*: the same, exported with `rewrite=True`, which computes the model's own loops; without, a size is fixed.
 - *random*: eager does not give itself the same answer twice; structure, element types and shapes are the same.
 - *refuses*: right, and refuses one of the calls by a condition that is kept from the line of the model: a comparison
   of a size, say. Such a program says nothing wrong.
@@ -59,7 +60,7 @@ def summary(rows: Sequence[Row], unmeasured: Mapping[str, int]) -> list[str]:
         mine = [row for row in rows if row["source"] == source]
         eager = [row for row in mine if row["verdict"] != NOT_EAGER]
         right = [row for row in eager if row["verdict"] in GOOD]
-        partly = [row for row in eager if row["verdict"] in (REFUSES, FIXED)]
+        partly = [row for row in eager if row["verdict"] in PARTLY]
         both = [row for row in right if (row["reference"] or 0) > 0]
         ours, theirs = sum(r["seconds"] for r in both), sum(r["reference"] for r in both)
         share = f"{100 * len(right) / len(eager):.1f} %" if eager else ""
@@ -84,7 +85,11 @@ def line(row: Row) -> str:
     reference = row["reference"]
     theirs = "" if reference is None else "raises" if reference < 0 else f"{reference:.2f}"
     if row["verdict"] in GOOD:
-        numbers = [f"{row['error']:.1e}" if row["verdict"] == RIGHT else "", str(row["nodes"]), f"{row['seconds']:.2f}"]
+        numbers = [
+            f"{row['error']:.1e}" if row["verdict"] != RANDOM else "",
+            str(row["nodes"]),
+            f"{row['seconds']:.2f}",
+        ]
         cells = [row["name"], row["kind"], row.get("inputs", ""), row["verdict"], str(row["sizes"]), *numbers, theirs]
         return f"| {' | '.join(cells)} | |"
     whose, why = reason_of(row)
