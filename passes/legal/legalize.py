@@ -151,7 +151,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong, where a tensor is empty or where ONNX
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
     quirks = (
-        (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges), *SLICES, *WITHOUT_ELEMENTS)
+        (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges, target.opset), *SLICES, *WITHOUT_ELEMENTS)
         if target.is_onnxruntime
         else ()
     )

@@ -77,12 +77,45 @@ def _cast_twice(rng: np.random.Generator) -> Value:
     return op.Cast(op.Cast(op.Clip(data, 0, 100), to=HALVES[int(rng.integers(2))]), to=BYTES[int(rng.integers(2))])
 
 
-def fusion_rules(ranges: Ranges) -> Rules:
-    """The rules for a graph, given what it knows of its symbols."""
+# ---------------------------------------------------------------------------------------------- padded pools
+
+PAD_AXES = 18
+"""The opset since which a Pad may name its axes, and is not fused where it does."""
+
+
+def padded_apart(m: Match, opset: int) -> Made:
+    """The pool of a Pad that names all of its axes, or of what is at least the least number"""
+    padded = m.padded
+    if padded.op != "Pad" or padded.attribute("mode", "constant") != "constant":
+        return decline("nothing is padded with a constant")
+    x, pads, value, axes = (*padded.inputs, None, None)[:4]
+    if axes is not None or x is None or pads is None:
+        return decline("the Pad names its axes, and is left alone")
+    if value is not None and value.blob is not None and value.blob.array.any():
+        return decline("only zeros are taken for the pool's own padding")
+    if opset >= PAD_AXES:
+        named: Value = op.Pad(x, pads, value, const(np.arange(x.rank)))
+    else:
+        kind = x.dtype.numpy
+        named = op.Max(padded, const(np.array(np.iinfo(kind).min if x.dtype.is_integer else -np.inf, kind)))
+    return m.root.with_inputs((named,))
+
+
+def _padded_pool(rng: np.random.Generator) -> Value:
+    data = param(tensor(str(rng.choice(["f32", "f64", "i8", "u8"])), "n", 2, int(rng.integers(3, 6)), 4))
+    pads = np.array([0, 0, *rng.integers(0, 2, 2), 0, 0, *rng.integers(0, 2, 2)])
+    return op.MaxPool(op.Pad(data, pads), kernel_shape=[2, 3], strides=[int(rng.integers(1, 3)), 1])
+
+
+def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
+    """The rules for a graph, given what it knows of its symbols, and the opset that it is written in."""
     run = p.Range(hole("start"), hole("limit"), hole("step"))
     return (
         Rule("gather_of_range", p.Gather(x, run, axis=attr("axis")), lambda m: counted_off(m, ranges), True,
              "Gather(x, Range(a, b, c)) -> Gather(x, a - Range(0, a - b, -c))", sample=_counted_sample),
+        Rule("pool_of_pad", one_of("MaxPool")(hole("padded")), lambda m: padded_apart(m, opset), True,
+             "MaxPool(Pad(x, pads)) -> MaxPool(Pad(x, pads, axes)), which the runtime does not fuse",
+             sample=_padded_pool),
         Rule("cast_of_cast", one_of("Cast")(one_of("Cast")(x).named("inner")), kept_apart, True,
              "Cast(Cast(x)) -> Cast(f(Cast(x))), where the runtime leaves the inner one out", sample=_cast_twice),
     )  # fmt: skip

@@ -181,6 +181,9 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("gather_of_range", ("Gather",), "places of a Range",
           "GatherSliceToSplitFusion and GatherToSliceFusion make a Slice, of which negative numbers count from the end "
           "and others are cut off", "the Range counted from its start", rules=("gather_of_range",)),
+    Quirk("pool_of_pad", ("MaxPool",), "behind a Pad with zeros",
+          "PadFusion makes the zeros padding of the pool, which leaves its own out: numbers below 0 win",
+          "a Pad that names its axes; before opset 18 a Max with the least number between", rules=("pool_of_pad",)),
     Quirk("slice_backward_to_an_end", ("Slice",), "a negative step, and an end of 2**31 - 1 or 2**63 - 1",
           "it takes these two for no end, and goes to the first place; ONNX cuts them off at the last",
           "an end that is one less", rules=("slice_backward_to_an_end",)),

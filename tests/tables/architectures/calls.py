@@ -20,7 +20,7 @@ OTHERS: tuple[Sizes, ...] = (
 )
 GIVEN = frozenset(
     """input_ids attention_mask pixel_values decoder_input_ids input_values input_features bbox past_values
-    pixel_values_videos image_grid_thw image_sizes past_time_features past_observed_mask""".split()
+    pixel_values_videos image_grid_thw image_sizes input_features_mask past_time_features past_observed_mask""".split()
 )
 """What is given even where forward has a default."""
 LONE = {

@@ -17,7 +17,7 @@ SPECIAL = re.compile(r"(^|_)(token_id|token_index|token_ids|tok_id|id)$|_start_i
 VOCABULARY = re.compile(r"(^|_)vocab(ulary)?_size(_|$)|^vocab_size|^n_tokens$|^n_vocab$|_vocab$")
 POWERS = re.compile(r"codebook_size$")
 LAYERS = re.compile(
-    r"(^|_)(n_)?(layers?|blocks|stages)$|^(num|n)_\w*(layers|blocks)$|^depth$|^n_layer$|^num_layers|_depth$|_layers$"
+    r"(^|_)(n_)?(layers?|blocks)$|^(num|n)_\w*(layers|blocks)$|^depth$|^n_layer$|^num_layers|_depth$|_layers$"
 )
 HEADS = re.compile(r"(heads|n_head|num_head)$")
 KEYS = re.compile(r"(key_value|kv|k_v)_heads$")
@@ -33,7 +33,9 @@ LENGTH = re.compile(
 )
 QUERIES = re.compile(r"^(num_queries|num_query_tokens|num_latents|num_object_queries|num_proposals)$")
 CHUNKS = re.compile(r"chunk_size$")
-KEPT = re.compile(r"^(num_channels|in_channels|in_chans|num_labels|hidden_act|pad_token_id|num_input_channels)$")
+KEPT = re.compile(
+    r"^(num_channels|in_channels|in_chans|num_feat_extract_layers|num_labels|hidden_act|pad_token_id|num_input_channels)$"
+)
 
 
 NAMED = (
@@ -53,8 +55,9 @@ def tiny_configurations(kind: str) -> Iterator[Callable[[], Any]]:
         yield lambda way=way: shrunk(made(), way)
 
 
-def shrunk(usual: Any, way: Callable[[str, Any], Any]) -> Any:
-    """A configuration with each of its sizes as `way(name, value)` gives them, nested ones too."""
+def shrunk(usual: Any, way: Callable[[str, Any], Any], nested: bool = False) -> Any:
+    """A configuration with each of its sizes as `way(name, value)` gives them, nested ones too; what is nested in
+    another keeps what that set, the others have the defaults of their class."""
     from transformers import PreTrainedConfig
 
     changes: dict[str, Any] = {}
@@ -66,7 +69,7 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any]) -> Any:
         if name.startswith("_") or name in SKIPPED:
             continue
         if isinstance(value, PreTrainedConfig):
-            changes[name] = shrunk(value, way).to_dict()
+            changes[name] = RESNET if value.model_type in BACKBONES else shrunk(value, way, nested=True).to_dict()
             continue
         found = special(name, value, ids) if SPECIAL.search(name) else way(name, value)
         for alias in aliases.get(name, ()) if found is value or found == value else ():
@@ -74,8 +77,18 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any]) -> Any:
         if found is not value and found != value:
             changes[name] = found
     changes |= consistent(vars(usual), changes)
-    return type(usual)(**changes | dict(OVERRIDES.get(usual.model_type, {})))
+    changes |= OVERRIDES.get(usual.model_type, {})
+    if "use_timm_backbone" in vars(usual) and "backbone_config" in changes:
+        changes["use_timm_backbone"] = False
+    return type(usual).from_dict({**usual.to_dict(), **changes}) if nested else type(usual)(**changes)
 
+
+BACKBONES = frozenset({"timm_backbone", "timm_wrapper"})
+RESNET: Sizes = {
+    "model_type": "resnet", "embedding_size": 16, "hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1],
+    "layer_type": "basic", "out_features": ["stage1", "stage2", "stage3", "stage4"],
+}  # fmt: skip
+"""What a tiny model takes in place of a backbone of timm."""
 
 OVERRIDES: Mapping[str, Sizes] = {
     "dots1": {"n_shared_experts": 1},
