@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -70,6 +71,12 @@ def summary(rows: Sequence[Row], unmeasured: Mapping[str, int]) -> list[str]:
     return lines
 
 
+def shortened(problem: str) -> str:
+    """A problem without the names of sizes that are in no axis of the model, and without what to try."""
+    text = re.sub(r" (samples|frames|height|width|target)=\d+", "", problem)
+    return text.partition(" in your model: ")[0][:160]
+
+
 def counted(rows: Sequence[Row]) -> list[tuple[tuple[str, str], int]]:
     """Whose each reason is, and how many models have it, the most frequent first."""
     found: dict[tuple[str, str], int] = {}
@@ -93,7 +100,7 @@ def line(row: Row) -> str:
         cells = [row["name"], row["kind"], row.get("inputs", ""), row["verdict"], str(row["sizes"]), *numbers, theirs]
         return f"| {' | '.join(cells)} | |"
     whose, why = reason_of(row)
-    detail = "; ".join(each for each in (row["problem"], row["line"]) if each)
-    told = cell(f"{whose}: {why}. {detail}" if why else f"{whose}: {detail}")
+    parts = (f"{whose}: {why}" if why else whose, row["line"][:140], shortened(row["problem"]))
+    told = cell("; ".join(each for each in parts if each))
     named = f"{row['name']} | {row['kind']} | {row.get('inputs', '')} | **{row['verdict']}** | {row['sizes'] or ''}"
     return f"| {named} | | | | {theirs} | {told} |"

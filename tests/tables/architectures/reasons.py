@@ -9,37 +9,36 @@ from typing import Any
 from tests.tables.architectures.measure import NOT_EAGER
 
 REASONS: tuple[tuple[str, str, str], ...] = (
-    (r"was to vary", "the model", "a dimension is fixed by a loop over it, or by a comparison"),
-    (
-        r"under the condition|ContractError",
-        "the model",
-        "it takes another way at other sizes, which the program refuses",
-    ),
+    (r"masking_utils.py:1524", "transformers", "it leaves out the mask of a recurrent layer for one token"),
+    (r"grid_thw|vision_utils.py", "the model", "Python loops over the grids of the images, which are data"),
+    (r"range\(|\bfor .* in ", "the model", "Python loops over a size, which fixes it"),
+    (r"^CaptureError: .*was to vary", "the model", "Python asks for a size, which fixes it"),
+    (r"ContractError", "the model", "it takes another way at such a size, and the program refuses it"),
     (r"^(time-out|TimeoutError)", "nobody", "it takes too long here"),
     (r"^crash", "nobody", "its process ended"),
 )
-"""What a problem matches, whose it is, and why; the first that matches holds."""
+"""What a problem with its line matches, whose it is, and why; the first that matches holds."""
 
 
-KNOWN: tuple[tuple[str, str, str], ...] = (
-    (
-        r"aimv2",
-        "transformers",
-        "masking_utils.py:307 leaves out a mask where nothing is padded and relies on is_causal, which "
-        "modeling_aimv2.py:283 says is False: eager then looks ahead, the program does not",
-    ),
+LOOKS_AHEAD = (
+    "masking_utils.py:307 leaves out the causal mask where nothing is padded and relies on is_causal, which is False "
+    "({}): eager then looks ahead, the program does not"
 )
-"""Models whose reason was found, by name: whose it is, and why."""
+KNOWN: tuple[tuple[str, str, str, str], ...] = (
+    (r"aimv2", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_aimv2.py:283")),
+    (r"(colpali|paligemma)\b", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_gemma.py:228")),
+)
+"""Models whose reason was found: the name and the problem that it has, whose it is, and why."""
 
 
 def reason_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """Whose a problem is, and why; "irkit" where nothing else is known."""
     if row["verdict"] == NOT_EAGER:
         return "eager", "it does not run here"
-    for name, whose, why in KNOWN:
-        if re.match(name, row["name"]):
+    for name, pattern, whose, why in KNOWN:
+        if re.match(name, row["name"]) and re.search(pattern, row["problem"]):
             return whose, why
     for pattern, whose, why in REASONS:
-        if re.search(pattern, row["problem"]):
+        if re.search(pattern, f"{row['problem']} {row['line']}"):
             return whose, why
     return "irkit", ""
