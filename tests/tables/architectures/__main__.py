@@ -1,6 +1,8 @@
 """`make architectures`: the models of whole libraries, tiny, exported and compared with eager at several sizes.
 
-Writes docs/measured/architectures.md. What each model gave is a line of build/architectures.jsonl.
+Writes docs/measured/architectures.md. What each model gave is a line of build/architectures.jsonl, and the page is of
+these and of docs/measured/architectures.jsonl, the lines of earlier runs, which are then written there: libraries that
+do not go together are measured in environments of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tests.tables.architectures.subject import Subject
 from tests.tables.models import commit_of
 
 ROOT = Path(__file__).parents[3]
+TABLE = ROOT / "docs" / "measured" / "architectures.jsonl"
 PAGE, RESULTS = ROOT / "docs" / "measured" / "architectures.md", ROOT / "build" / "architectures.jsonl"
 
 
@@ -44,6 +47,11 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
 def key_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """The source and the name of a line of the file of results."""
     return row["source"], row["name"]
+
+
+def known_rows(results: Path) -> list[dict[str, Any]]:
+    """The rows of earlier runs: those of the published table, and what the file of results has beside or instead."""
+    return list({key_of(row): row for row in [*rows_in(TABLE, key_of), *rows_in(results, key_of)]}.values())
 
 
 def subjects_here() -> tuple[dict[tuple[str, str], Subject], dict[str, str]]:
@@ -80,8 +88,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measures the named models, writes the page of all that was measured; returns 1 where one is not right."""
     given, commit = options(arguments), commit_of()
     known, missing = subjects_here()
-    rows = rows_in(given.results, key_of)
-    jobs = jobs_of(given, known, rows)
+    jobs = jobs_of(given, known, known_rows(given.results))
     if not (given.resume or given.failed or given.names or given.page_only):
         rewrite(given.results, [])
     for job, found in worked(jobs, measured, given.jobs, given.limit, ["tests.tables.architectures.measure"]):
@@ -89,12 +96,14 @@ def main(arguments: Sequence[str]) -> int:
         append(given.results, {**attrs.asdict(row), "commit": commit})
         print(f"{row.source} {row.name}: {row.verdict} {row.seconds:.2f} s {row.problem[:200]}", flush=True)
     order = {key: index for index, key in enumerate(known)}
-    rows = sorted(rows_in(given.results, key_of), key=lambda row: order.get(key_of(row), len(order)))
+    rows = sorted(known_rows(given.results), key=lambda row: order.get(key_of(row), len(order)))
     unmeasured = {
         source: sum(key[0] == source for key in known)
         - sum(key_of(row) in known for row in rows if row["source"] == source)
         for source in SOURCES
     }
+    missing = {source: why for source, why in missing.items() if not any(row["source"] == source for row in rows)}
+    rewrite(TABLE, rows)
     PAGE.write_text(page(rows, missing, unmeasured), encoding="utf-8")
     print(*summary(rows, unmeasured), sep="\n")
     return 0 if all(row["verdict"] in (*GOOD, *PARTLY, NOT_EAGER) for row in rows) else 1

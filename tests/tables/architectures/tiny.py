@@ -76,7 +76,7 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any], nested: bool = False) -> 
             found = way(alias, value)
         if found is not value and found != value:
             changes[name] = found
-    changes |= consistent(vars(usual), changes)
+    changes |= consistent({**vars(usual), "model_type": usual.model_type}, changes)
     changes |= OVERRIDES.get(usual.model_type, {})
     if "use_timm_backbone" in vars(usual) and "backbone_config" in changes:
         changes["use_timm_backbone"] = False
@@ -112,16 +112,23 @@ def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
         kinds = isinstance(value, list) and name.endswith(("_types", "layers_type")) and isinstance(value[:1], list)
         if kinds and isinstance(layers, int) and len(value) > layers and isinstance(value[0], str):
             found[name] = shortened(value, layers)
-        if isinstance(value, dict) and "mrope_section" in str(value):
+        sections = "mrope_section" in str(value) or (
+            name == "rope_parameters" and MROPE.match(str(usual.get("model_type")))
+        )
+        if isinstance(value, dict) and sections:
             width = changes.get("head_dim") or usual.get("head_dim") or 8
             found[name] = sectioned(value, int(width))
     return found
 
 
+MROPE = re.compile(r"cohere_compass|cosmos3|ernie4_5_vl|glm4v|glm46v|glm_|hunyuan_vl|paddleocr_vl|qwen.*_(vl|omni)")
+"""Model types that rotate by sections for time, height and width, with a default for them that is not of this width."""
+
+
 def sectioned(parameters: Sizes, width: int) -> dict[str, Any]:
     """Parameters of a rotary embedding whose sections add up to half of the width that is rotated."""
     half = max(1, int(width * parameters.get("partial_rotary_factor", 1.0)) // 2)
-    if "mrope_section" not in parameters:
+    if any(isinstance(each, dict) for each in parameters.values()):
         return {k: sectioned(v, width) if isinstance(v, dict) else v for k, v in parameters.items()}
     return {**parameters, "mrope_section": [half - 2 * (half // 3), half // 3, half // 3]}
 
