@@ -1,7 +1,8 @@
-"""What torch.export leaves to be done: functorch's transforms, and regions of mixed precision.
+"""What torch.export leaves to be done: functorch's transforms, regions of mixed precision, tensors made of others.
 
-Before dispatch, `torch.vmap` and `torch.func.jvp` are calls that say how what follows is to be batched, and an autocast
-region does not hold the casts that it stands for. Only torch can carry those out; it does so on the whole program.
+Before dispatch, `torch.vmap` and `torch.func.jvp` are calls that say how what follows is to be batched, an autocast
+region does not hold the casts that it stands for, and a weight of a class of its own, as torchao's quantized ones, is
+one tensor. Only torch can carry those out; it does so on the whole program.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from lowering.errors import CaptureError
-from lowering.records.torch_internals import TRANSFORMS
+from lowering.records.torch_internals import TRANSFORMS, is_traceable_wrapper_subclass
 
 AUTOCAST = "wrap_with_autocast"
 
 
 def carried_out(program: ExportedProgram) -> ExportedProgram:
-    """The program with every transform and every cast of an autocast region written out; itself where it has none.
+    """The program with every transform and every cast of an autocast region written out, and with the tensors that
+    weights are made of in their place; itself where it has none.
 
     Raises CaptureError, with torch's error as its cause, where torch cannot do so.
     """
-    if not any(is_left_over(node) for node in nodes_within(program.graph_module)):
+    held = (*program.state_dict.values(), *program.constants.values())
+    made = any(is_traceable_wrapper_subclass(each) for each in held if isinstance(each, torch.Tensor))
+    if not made and not any(is_left_over(node) for node in nodes_within(program.graph_module)):
         return program
     try:
         with torch.no_grad():

@@ -46,6 +46,7 @@ from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
 from lowering.records.pytrees import Definitions, Registrations, definitions
+from lowering.records.torch_internals import is_traceable_wrapper_subclass
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
@@ -129,13 +130,22 @@ def run(
         outside = seen
 
 
+def parts_of(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """A tensor with its name, and the tensors that it is made of, as torchao's quantized weights are, with theirs."""
+    yield name, tensor
+    if is_traceable_wrapper_subclass(tensor):
+        for attribute in tensor.__tensor_flatten__()[0]:
+            yield from parts_of(f"{name}.{attribute}", getattr(tensor, attribute))
+
+
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside, keep_sizes: bool,
     at_once: bool, trial: Trial | None, likes: Mapping[int, int], training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module = request.module
-    names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
+    named = (*module.named_buffers(), *module.named_parameters())
+    names = {id(t): n for name, tensor in named for n, t in parts_of(name, tensor)}
     tracer = Tracer(request.options, {**names, **training.names(names, names)})
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})

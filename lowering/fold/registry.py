@@ -26,7 +26,7 @@ Converter = Callable[..., Any]
 PREFIXES = {
     "aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers",
     "onnx_symbolic_": "onnx_symbolic", "onnx_": "onnx", "torch_nn_": "torch_nn",
-    "quantized_decomposed_": "quantized_decomposed",
+    "quantized_decomposed_": "quantized_decomposed", "torchao_": "torchao",
 }  # fmt: skip
 
 

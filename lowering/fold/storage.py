@@ -97,10 +97,14 @@ def reshapes_in_place(target: Any) -> bool:
     return target._schema.name.partition("::")[2] not in ("resize_", "resize_as_", "set_", "rename_")
 
 
+OBSERVERS = frozenset((torch.ops.aten.fused_moving_avg_obs_fake_quant.default,))
+"""Operators that write ranges only where their observer is on, which their converter refuses."""
+
+
 @lru_cache(maxsize=1 << 12)
 def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     """(position, name) of every argument that an operator writes, by its schema."""
-    if not isinstance(target, OpOverload) or reshapes_in_place(target):
+    if not isinstance(target, OpOverload) or reshapes_in_place(target) or target in OBSERVERS:
         return ()
     return tuple(
         (i, a.name)

@@ -23,7 +23,7 @@ from irkit.dims import symbols_of
 from irkit.errors import ContractError, IrkitError
 from irkit.onnx.functions import INSIDE, as_function
 from irkit.onnx.save import Form, write_model
-from irkit.onnx.sessions import session
+from irkit.onnx.sessions import quiet_options, session
 from irkit.onnx.writing.inlining import has_calls
 from irkit.onnx.writing.models import FUNCTIONS, to_proto
 from irkit.rewriting.history import History
@@ -154,8 +154,12 @@ class Program:
 
     @cached_property
     def session(self) -> Any:
-        """The ONNX Runtime session that a call runs, on the CPU."""
-        return session(self.watched, opset=self.opset, functions=has_calls(self.watched))
+        """The ONNX Runtime session that a call runs, on the CPU. Where the weights of the model itself are integers, it
+        multiplies them in floating point, as the model does; left to itself, it would round activations too."""
+        options = quiet_options()
+        if self.quantized is None:
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+        return session(self.watched, options=options, opset=self.opset, functions=has_calls(self.watched))
 
     @property
     def state(self) -> dict[str, torch.Tensor]:

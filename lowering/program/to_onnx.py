@@ -33,6 +33,7 @@ from passes import optimize
 from passes.legal.runtime.limits import state_limits
 from passes.pipelines.rule_sets import text_of
 from passes.preparing.finish import finish
+from passes.quantization.biases import integer_biases, said_of_biases
 from passes.targets import Target
 from passes.whole_graph.seeded import seeded
 
@@ -72,7 +73,10 @@ def program_of(low: Lowered, options: ExportOptions, goal: Goal, clock: Clock, m
         watched, known = watched.then(step), low.captured.notes
         low = attrs.evolve(low, captured=attrs.evolve(low.captured, notes=tuple(dict.fromkeys((*known, *notes)))))
     tally = Tally(own=tuple(rule.name for rule in goal.own_rules))
-    program = finished(low, optimized(watched, goal, clock, tally), goal, clock, model, tally)
+    better = optimized(watched, goal, clock, tally)
+    if goal.optimize and goal.target.is_onnxruntime:
+        better = better.then(integer_biases)
+    program = finished(low, better, goal, clock, model, tally)
     return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_to, goal, watched.whole))
 
 
@@ -112,6 +116,8 @@ def finished(
         report = attrs.evolve(report, precision=str(mixed))
     if done.quantized is not None:
         report = attrs.evolve(report, quantization=str(done.quantized))
+    elif said := said_of_biases(better.whole):
+        report = attrs.evolve(report, quantization=said)
     half = None if mixed is None else mixed.dtype
     return Program(low.graph, ready, low, target.opset, report, model, half, done.quantized)
 

@@ -38,6 +38,7 @@ from torch.fx.experimental.symbolic_shapes import (
     canonicalize_bool_expr,
 )
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy import functions as torch_functions
 
 C: Any = torch._C
@@ -125,6 +126,7 @@ __all__ = [
     "end_library",
     "export_trace",
     "fake_impls",
+    "is_traceable_wrapper_subclass",
     "make_fx",
     "math_attention",
     "pytree",

@@ -56,6 +56,8 @@ def folding_rule(name: str, limit: int, operands: int, ops: frozenset[str] | Non
             return decline("it draws random numbers")
         if value.op == "DequantizeLinear":
             return decline("what is kept as integers stays so")
+        if value.op == "Cast" and is_narrow_weight(value.inputs[0]):
+            return decline("what is kept as integers stays so")
         if any(v is not None and v.blob is not None and v.blob.is_weight for v in value.inputs):
             return decline("what a weight holds is no property of the program")
         given = sum(v.blob.size for v in value.inputs if v is not None and v.blob is not None)
@@ -73,6 +75,12 @@ def folding_rule(name: str, limit: int, operands: int, ops: frozenset[str] | Non
         return made if _is_small(made.type, max(limit, given)) else decline("the constant would be large")
 
     return Rule(name, OfConstants(), fold, True, "f(constants) -> constant", _sample)
+
+
+def is_narrow_weight(value: Value | None) -> bool:
+    """True for a named constant of several integers of at most 8 bits: a weight that somebody quantized."""
+    blob = None if value is None else value.blob
+    return blob is not None and bool(blob.name) and blob.dtype.is_integer and blob.dtype.bits <= 8 and blob.size > 1
 
 
 def divides_by_zero(value: Value) -> bool:

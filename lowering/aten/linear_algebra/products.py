@@ -73,8 +73,8 @@ def aten_matmul(self: Value, other: Value) -> Value:
 
 
 def aten__int_mm(self: Value, mat2: Value) -> Value:
-    """(n, k) @ (k, m) of int8 -> int32"""
-    return op.MatMul(cast(self, DType.INT32), cast(mat2, DType.INT32))
+    """(n, k) @ (k, m) of int8 or uint8 -> int32"""
+    return op.MatMulInteger(self, mat2)
 
 
 def aten_mv(self: Value, vec: Value) -> Value:

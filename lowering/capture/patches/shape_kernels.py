@@ -127,7 +127,7 @@ def linalg_lstsq(
 
 
 def fake_quantize(x: torch.Tensor, *rest: Any) -> torch.Tensor:
-    """The result of aten.fake_quantize_per_tensor_affine and per_channel_affine, of which torch knows no shape."""
+    """The result of aten.fake_quantize_per_tensor_affine and its like, of which torch knows no shape."""
     return torch.empty_like(x)
 
 
@@ -136,6 +136,7 @@ KERNELS: Mapping[Any, Kernel] = MappingProxyType(
         torch.ops.aten.fake_quantize_per_tensor_affine.default: fake_quantize,
         torch.ops.aten.fake_quantize_per_tensor_affine.tensor_qparams: fake_quantize,
         torch.ops.aten.fake_quantize_per_channel_affine.default: fake_quantize,
+        torch.ops.aten.fused_moving_avg_obs_fake_quant.default: fake_quantize,
         torch.ops.aten.ctc_loss.IntList: ctc_loss,
         torch.ops.aten.ctc_loss.Tensor: ctc_loss,
         torch.ops.aten.multilabel_margin_loss.default: multilabel_margin_loss,

@@ -10,6 +10,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op
+from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
 from irkit.core.types import HALVES, DType, Optional, Sequence, Tensor, Tuple, types_of
 from irkit.core.vocabulary import SHAPE_VECTOR
@@ -305,11 +306,28 @@ def scatter_elements(m: Match, value: Value) -> Value | None:
 # ---------------------------------------------------------------------------------------------- quantization
 
 
+EIGHT_BITS = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
+"""The element types of 4 bits, which older opsets do not have, with those that hold the same numbers."""
+
+
+def eight_bits(x: Value) -> Value:
+    """A constant of integers of 4 bits in 8."""
+    blob = x.blob
+    if blob is None or x.dtype not in EIGHT_BITS:
+        return x
+    dtype = EIGHT_BITS[x.dtype]
+    return const(Blob(dtype, blob.shape, lambda: blob.read().astype(dtype.numpy), blob.name, of=(blob,)))
+
+
 def dequantize(m: Match, value: Value) -> Value | None:
-    """(x - zero point) * scale, in the element type of the scale"""
+    """(x - zero point) * scale, in the element type of the scale; a weight of 4 bits is one of 8"""
     x, scale, zero = value.inputs[0], value.inputs[1], operand(value, 2)
     if x is None or scale is None or value.dtype is not scale.dtype:
         return None
+    if x.dtype in EIGHT_BITS and x.blob is not None and (zero is None or zero.blob is not None):
+        x, zero = eight_bits(x), None if zero is None else eight_bits(zero)
+        if not attribute_of(value, "block_size"):
+            return op.DequantizeLinear(x, scale, zero, axis=attribute_of(value, "axis"))
     factor, shift = (None if v is None else beside(m, value, v) for v in (scale, zero))
     if factor is None or (zero is not None and shift is None):
         return None

@@ -22,6 +22,7 @@ from passes.legal.runtime import refusals
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
+from passes.legal.runtime.integers import INTEGERS
 from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
@@ -40,6 +41,7 @@ RULES = (
     *SLICES,
     *WITHOUT_ELEMENTS,
     *KEPT_BY_DEFAULT,
+    *INTEGERS,
 )
 WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
 """Operators that legalization computes in a wider element type."""
