@@ -1,9 +1,24 @@
-"""Generation on ONNX Runtime beside torch: tokens a second, time to the first token, memory.
+"""Generation on ONNX Runtime beside torch and other libraries: tokens a second, time to the first token, memory.
 
 `python -m benchmarks.generation [--layers 8] [--width 256] [--prompt 32] [--tokens 64] [--batch 1] [--only NAME ...]`
 
-Each way runs in a process of its own, so that its memory is its own. `compile` is torch.compile of the model's forward
-with dynamic sizes, left out where there is no C++ compiler. Times are the least of three runs after one that warms up.
+Each way runs in a process of its own, so that its memory is its own, and generates as many tokens greedily from the same
+weights; tokens are compared with eager's. Times are the least of three runs after one that warms up.
+
+| way | is |
+| --- | --- |
+| eager | the model's own `generate` |
+| compile | the same with torch.compile of its forward, for sizes that vary; it needs a C++ compiler |
+| irkit | `lowering.generation(model).generate` |
+| loaded | `lowering.load_generation(folder).generate`: nothing is captured, and no weight is in torch |
+| bound | a loop of one's own over `program.bound(keep="past_key_values")`: no loop of transformers' |
+| optimum | optimum's own export of the model, and its ORTModelForCausalLM |
+| irkit in optimum | what `lowering.export_hf(model, folder, "optimum")` writes, in the same |
+| genai | onnxruntime-genai's own model of it, with GroupQueryAttention and shared buffers, and its generator |
+| irkit in genai | what `lowering.export_hf(model, folder, "genai")` writes, in the same |
+
+optimum wants an older transformers, and so an environment of its own: `--optimum PATH` names its python, by default
+that which `make layouts` installs.
 """
 
 from __future__ import annotations
@@ -13,11 +28,19 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-WAYS = ("eager", "compile", "irkit")
+WAYS = ("eager", "compile", "irkit", "loaded", "bound", "optimum", "irkit in optimum", "genai", "irkit in genai")
+HERE = Path(__file__).resolve().parent
+VOCABULARY = 8000
+
+Generate = Callable[[int], list[list[int]]]
+"""Tokens by their number: those that were generated, for each prompt."""
 
 
 def model_of(options: argparse.Namespace) -> Any:
@@ -27,83 +50,255 @@ def model_of(options: argparse.Namespace) -> Any:
 
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=8000,
+        vocab_size=VOCABULARY,
         hidden_size=options.width,
         intermediate_size=3 * options.width,
         num_hidden_layers=options.layers,
         num_attention_heads=options.width // 32,
         num_key_value_heads=options.width // 64,
         max_position_embeddings=4096,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
     )
     return transformers.LlamaForCausalLM(config).eval()
 
 
-def generator_of(way: str, model: Any) -> Callable[..., Any]:
+def prompts_of(options: argparse.Namespace) -> list[list[int]]:
+    """The prompts, all of one length."""
+    import numpy as np
+
+    drawn = np.random.default_rng(0).integers(5, VOCABULARY, (options.batch, options.prompt))
+    return [[int(token) for token in row] for row in drawn]
+
+
+# ---------------------------------------------------------------------------------------------- what others read
+
+
+def write_folder(way: str, folder: Path, options: argparse.Namespace) -> None:
+    """Writes what a way reads into a folder, which is not a part of what is measured of it."""
+    import lowering
+
+    model = model_of(options)
+    if way == "optimum":
+        model.save_pretrained(folder)
+    elif way == "loaded":
+        lowering.generation(model).save(folder)
+    elif way == "genai":
+        model.save_pretrained(folder / "model")
+        write_for_genai(folder / "model", folder)
+    else:
+        lowering.export_hf(model, folder, way.rpartition(" ")[2])
+
+
+def write_for_genai(source: Path, folder: Path) -> None:
+    """The model that onnxruntime-genai's own builder makes of a folder of transformers', without a tokenizer."""
+    from onnxruntime_genai.models.builder import create_model
+    from transformers import AutoTokenizer
+
+    class NoTokenizer:
+        """What stands for a tokenizer: tokens are generated from tokens."""
+
+        def save_pretrained(self, *_: Any, **__: Any) -> None:
+            """Writes nothing."""
+
+    AutoTokenizer.from_pretrained = lambda *_, **__: NoTokenizer()  # type: ignore[method-assign]
+    create_model("", str(source), str(folder), "fp32", "cpu", str(folder / "cache"))
+
+
+# ---------------------------------------------------------------------------------------------- ways to generate
+
+
+def by_transformers(generate: Callable[..., Any], prompts: Sequence[Sequence[int]]) -> Generate:
+    """Tokens by a `generate` of transformers' form."""
+    import torch
+
+    ids = torch.tensor(prompts)
+    asked = {"attention_mask": torch.ones_like(ids), "do_sample": False, "pad_token_id": 0}
+
+    def tokens(count: int) -> list[list[int]]:
+        found = generate(ids, **asked, max_new_tokens=count, min_new_tokens=count)
+        return found[:, ids.shape[1] :].tolist()
+
+    return tokens
+
+
+def by_bound(model: Any, prompts: Sequence[Sequence[int]]) -> Generate:
+    """Tokens by a loop over one program, whose caches stay with ONNX Runtime."""
+    import torch
+    from transformers import DynamicCache
+
+    import lowering
+
+    step = lowering.generation(model).decode.bound(keep="past_key_values")
+    ids = torch.tensor(prompts)
+
+    def tokens(count: int) -> list[list[int]]:
+        asked = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "past_key_values": DynamicCache()}
+        result, kept = step.run(kwargs=asked)
+        found: list[Any] = []
+        for length in range(ids.shape[1] + 1, ids.shape[1] + 1 + count):
+            scores = result.logits[:, -1]
+            scores[:, 2] = -torch.inf  # the token that ends a text, which other ways may not choose either
+            found.append(scores.argmax(-1, keepdim=True))
+            if len(found) == count:
+                break
+            mask = torch.ones((len(prompts), length), dtype=torch.int64)
+            result, kept = step.run(kwargs={"input_ids": found[-1], "attention_mask": mask}, kept=kept)
+        return torch.cat(found, 1).tolist()
+
+    return tokens
+
+
+def by_optimum(folder: Path, prompts: Sequence[Sequence[int]], options: argparse.Namespace, written: bool) -> Generate:
+    """Tokens by optimum's ORTModelForCausalLM of a folder: as it exports it, or as it is `written`."""
+    import onnxruntime
+    from optimum.onnxruntime import ORTModelForCausalLM  # pyright: ignore[reportMissingImports]
+
+    session = onnxruntime.SessionOptions()
+    session.intra_op_num_threads = options.threads
+    model = ORTModelForCausalLM.from_pretrained(
+        folder, export=not written, use_io_binding=True, session_options=session
+    )
+    return by_transformers(model.generate, prompts)
+
+
+def by_genai(folder: Path, prompts: Sequence[Sequence[int]], options: argparse.Namespace) -> Generate:
+    """Tokens by onnxruntime-genai of a folder."""
+    import numpy as np
+    import onnxruntime_genai as genai
+
+    config = genai.Config(str(folder))
+    config.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": options.threads}}}}))
+    model, length = genai.Model(config), len(prompts[0])
+
+    def tokens(count: int) -> list[list[int]]:
+        wanted = genai.GeneratorParams(model)
+        whole = length + count
+        wanted.set_search_options(max_length=whole, min_length=whole, batch_size=len(prompts), do_sample=False)
+        generator = genai.Generator(model, wanted)
+        generator.append_tokens(np.array(prompts, np.int32))
+        while not generator.is_done():
+            generator.generate_next_token()
+        return [[int(t) for t in generator.get_sequence(i)[length:whole]] for i in range(len(prompts))]
+
+    return tokens
+
+
+def ready_for(way: str, folder: Path, options: argparse.Namespace) -> Generate:
     """What generates in this way."""
+    prompts = prompts_of(options)
+    if way.endswith("optimum"):
+        return by_optimum(folder, prompts, options, written=way != "optimum")
+    if way.endswith("genai"):
+        return by_genai(folder, prompts, options)
     import torch
 
     import lowering
 
+    torch.set_num_threads(options.threads)
+    if way == "loaded":
+        return by_transformers(lowering.load_generation(folder).generate, prompts)
+    model = model_of(options)
+    if way == "bound":
+        return by_bound(model, prompts)
     if way == "irkit":
-        return lowering.generation(model).generate
+        return by_transformers(lowering.generation(model).generate, prompts)
     if way == "compile":
         model.forward = torch.compile(model.forward, dynamic=True)
-    return model.generate
+    return by_transformers(model.generate, prompts)
 
 
-def measured(way: str, options: argparse.Namespace) -> dict[str, float]:
-    """Seconds until it can generate, seconds to the first token, tokens a second after it, MiB at most."""
-    import torch
+# ---------------------------------------------------------------------------------------------- measured
 
-    torch.set_num_threads(options.threads)
-    model = model_of(options)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def measured(way: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds until it can generate, seconds to the first token, tokens a second after it, MiB at most, tokens."""
     start = time.perf_counter()
-    generate = generator_of(way, model)
-    ids = torch.randint(5, 8000, (options.batch, options.prompt), generator=torch.Generator().manual_seed(0))
-    asked = {"attention_mask": torch.ones_like(ids), "do_sample": False, "pad_token_id": 0}
+    generate = ready_for(way, folder, options)
+    tokens = generate(min(3, options.tokens))
+    ready = time.perf_counter() - start
 
     def seconds(count: int) -> float:
         begun = time.perf_counter()
-        generate(ids, **asked, max_new_tokens=count, min_new_tokens=count)
+        generate(count)
         return time.perf_counter() - begun
 
-    seconds(3)
-    ready = time.perf_counter() - start
     first = min(seconds(1) for _ in range(3))
     whole = min(seconds(options.tokens) for _ in range(3))
+    tokens = generate(options.tokens)
+    rate = options.batch * (options.tokens - 1) / max(whole - first, 1e-9)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = options.batch * (options.tokens - 1) / (whole - first)
-    return {"ready": ready, "first": first, "rate": rate, "peak": peak, "above": peak - before}
+    return {"ready": ready, "first": first, "rate": rate, "peak": peak, "tokens": tokens}
+
+
+def run_apart(way: str, folder: Path, options: argparse.Namespace, task: str) -> tuple[dict[str, Any] | None, str]:
+    """(what a process of its own printed, why it failed) for a task, "write" or "measure"."""
+    own = task == "measure" and way.endswith("optimum")
+    python = options.optimum if own else sys.executable
+    given = [f"--{n}={getattr(options, n)}" for n in ("layers", "width", "prompt", "tokens", "batch", "threads")]
+    command = [python, str(HERE / "generation.py"), *given, "--task", task, "--way", way, "--folder", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=options.environment)
+    except OSError as error:
+        return None, f"{error}"
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        said = done.stderr.strip().splitlines()
+        return None, said[-1][:160] if said else f"ended with {done.returncode}"
+    return json.loads(lines[-1]), ""
+
+
+def row_of(
+    way: str, options: argparse.Namespace, expected: list[list[int]] | None
+) -> tuple[str, list[list[int]] | None]:
+    """(the row of a way, its tokens)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if way not in ("eager", "compile", "irkit", "bound"):
+            _, problem = run_apart(way, folder, options, "write")
+            if problem:
+                return f"| {way} | not written: {problem} | | | | |", None
+        found, problem = run_apart(way, folder, options, "measure")
+    if found is None:
+        return f"| {way} | {problem} | | | | |", None
+    tokens = found["tokens"]
+    same = "" if expected is None else "equal" if tokens == expected else "others"
+    times = f"{found['ready']:.1f} | {found['first'] * 1e3:.1f} | {found['rate']:.1f}"
+    return f"| {way} | {times} | {found['peak']:.0f} | {same} |", tokens
+
+
+def environment() -> dict[str, str]:
+    """The environment of the processes: one thread for each library but for what is asked, no hub, this checkout."""
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(HERE.parent), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def main() -> None:
     """Prints a row for each way."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("layers", 8), ("width", 256), ("prompt", 32), ("tokens", 64), ("batch", 1), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", nargs="*", choices=WAYS, default=WAYS)
-    parser.add_argument("--here", choices=WAYS, help="measure this one in this process, and print JSON")
+    parser.add_argument("--optimum", default=str(HERE.parent / "build" / "layouts" / "optimum" / "bin" / "python"))
+    parser.add_argument("--task", choices=("write", "measure"), help="do this in this process, and print JSON")
+    parser.add_argument("--way", choices=WAYS)
+    parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
-    if options.here:
-        print(json.dumps(measured(options.here, options)))
+    if options.task:
+        warnings.simplefilter("ignore")
+        if options.task == "write":
+            write_folder(options.way, options.folder, options)
+        print(json.dumps({} if options.task == "write" else measured(options.way, options.folder, options)))
         return
-    print("| way | ready, s | first token, ms | tokens a second | memory above the model, MiB |\n|" + " --- |" * 5)
+    options.environment = environment()
+    print("| way | ready, s | first token, ms | tokens a second | memory at most, MiB | tokens |\n|" + " --- |" * 6)
+    expected: list[list[int]] | None = None
     for way in options.only:
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.generation", *sys.argv[1:], "--here", way],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(
-                f"| {way} | {done.stderr.strip().splitlines()[-1][:200] if done.stderr.strip() else 'failed'} | | | |"
-            )
-            continue
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-        times = f"{found['ready']:.1f} | {found['first'] * 1e3:.1f} | {found['rate']:.1f}"
-        print(f"| {way} | {times} | {found['above']:.0f} |")
+        row, tokens = row_of(way, options, expected)
+        expected = tokens if expected is None else expected
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

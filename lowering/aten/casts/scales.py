@@ -22,7 +22,7 @@ LAST = const(np.array([-1]))
 LEAST = float(np.finfo(np.float32).eps)
 """The smallest scale of a token."""
 
-# ---------------------------------------------------------------------------------------------- scales of what is at hand
+# ---------------------------------------------------------------------------------------------- chosen scales
 
 
 def extremes(x: Value) -> tuple[Value, Value]:
