@@ -2,8 +2,8 @@
 
 `python -m benchmarks.generation [--layers 8] [--width 256] [--prompt 32] [--tokens 64] [--batch 1] [--only NAME ...]`
 
-Each way runs in a process of its own, so that its memory is its own, and generates as many tokens greedily from the same
-weights; tokens are compared with eager's. Times are the least of three runs after one that warms up.
+Each way runs in a process of its own, so that its memory is its own, and generates as many tokens greedily from the
+same weights; tokens are compared with eager's. Times are the least of three runs after one that warms up.
 
 | way | is |
 | --- | --- |
