@@ -296,13 +296,18 @@ def bound_memory() -> None:
 def said(error: Exception) -> str:
     """An error in one line."""
     text = error.what if isinstance(error, IrkitError) else str(error)
-    return " ".join(f"{type(error).__name__}: {text}".split())[:600]
+    return " ".join(without_folders(f"{type(error).__name__}: {text}").split())[:600]
+
+
+def without_folders(text: str) -> str:
+    """A text with the paths of files from the packages on."""
+    return re.sub(r"[^\s(]*/site-packages/", "", text)
 
 
 def line_of(error: Exception) -> str:
     """The line that an error names, or was raised at: the model's own, where it was met in one."""
     if isinstance(error, IrkitError) and error.source:
-        return error.source
+        return without_folders(error.source)
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if "/torch/" not in f.filename]
     frame = (ours or frames)[-1] if frames else None

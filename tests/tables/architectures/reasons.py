@@ -14,7 +14,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"range\(|\bfor .* in ", "the model", "Python loops over a size, which fixes it"),
     (r"^CaptureError: .*was to vary", "the model", "Python asks for a size, which fixes it"),
     (r"ContractError", "the model", "it takes another way at such a size, and the program refuses it"),
-    (r"^(time-out|TimeoutError)", "nobody", "it takes too long here"),
+    (r"^(time-out|TimeoutError)|more than \d+ CPU seconds", "nobody", "it takes too long here"),
     (r"^crash", "nobody", "its process ended"),
 )
 """What a problem with its line matches, whose it is, and why; the first that matches holds."""
@@ -24,7 +24,12 @@ LOOKS_AHEAD = (
     "masking_utils.py:307 leaves out the causal mask where nothing is padded and relies on is_causal, which is False "
     "({}): eager then looks ahead, the program does not"
 )
+MASK_KEPT = (
+    "masking_utils.py:295 makes a mask whenever it is traced, and informer/modeling_informer.py:543 refuses the one of "
+    "the length before its distillation"
+)
 KNOWN: tuple[tuple[str, str, str, str], ...] = (
+    (r"informer\b", "Attention mask should be", "transformers", MASK_KEPT),
     (r"aimv2", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_aimv2.py:283")),
     (r"(colpali|paligemma)\b", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_gemma.py:228")),
 )
