@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,19 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import torch
 
 from irkit.checking.comparison import compare
 from irkit.doors.to_onnx import to_onnx
 from irkit.runtimes import RUNTIMES, Answer, Runtime, run_file
-from lowering.capture.capture import capture
 from lowering.program.check import copied, run
 from lowering.program.elsewhere import run_elsewhere
 from lowering.program.program import Program
-from lowering.records.torch_internals import pytree
-from lowering.records.types import array_of
 from tests.support.retargeted import retargeted
 from tests.support.rows import append, rewrite, rows_in
+from tests.support.torch_files import TorchFile, in_one_line, torch_file
 from tests.support.workers import Lost, worked
 from tests.tables.models import LAYERS, cell
 from tests.zoo.case import Case, Dims
@@ -72,12 +70,7 @@ def verdicts(job: Job) -> list[Verdict]:
         try:
             return (by_irkit if job[1] == IRKIT else by_torch)(case, job[2])
         except Exception as error:  # exporters raise anything
-            return [Verdict(name, f"no file: {said(error)}") for name in job[2]]
-
-
-def said(error: Exception) -> str:
-    """An error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return [Verdict(name, f"no file: {in_one_line(error)}") for name in job[2]]
 
 
 def by_irkit(case: Case, runtimes: Sequence[str]) -> list[Verdict]:
@@ -102,7 +95,7 @@ def irkit_verdict(captured: Program, case: Case, sizes: Sequence[Dims], runtime:
         feeds = [program.feeds(copied(args), copied(kwargs)) for args, kwargs in calls]
         elsewhere = run_elsewhere(program, runtime, feeds)
     except Exception as error:  # what the target cannot say
-        return Verdict(runtime.name, f"no file: {said(error)}")
+        return Verdict(runtime.name, f"no file: {in_one_line(error)}")
     problem = ""
     for dims, (args, kwargs) in zip(sizes, calls, strict=True):
         problem = problem or at(dims, run(elsewhere, args, kwargs).problem)
@@ -116,46 +109,29 @@ def at(dims: Dims, problem: str) -> str:
 
 def by_torch(case: Case, runtimes: Sequence[str]) -> list[Verdict]:
     """The verdicts about torch.onnx's file."""
-    model, args, kwargs = case.build()
-    found = capture(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, widen=False)
-    sizes = (case.traced, *case.assignments)
-    exported: Any = found.program
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        with found.pytrees():
-            made: Any = torch.onnx.export(exported, dynamo=True, verbose=False)
-        made.save(str(path), external_data=False)
-        names = [port.name for port in made.model.graph.inputs]
-        feeds, expected = [], []
-        for dims in sizes:
-            args, kwargs = case.inputs(dims)
-            leaves = [leaf for leaf in found.leaves_of(copied(args), copied(kwargs)) if isinstance(leaf, torch.Tensor)]
-            feeds.append({name: array_of(leaf) for name, leaf in zip(names, leaves, strict=True)})
-            with torch.no_grad(), found.pytrees():
-                expected.append(pytree.tree_leaves(model(*copied(args), **copied(kwargs))))
-        return [torch_verdict(path, feeds, expected, sizes, RUNTIMES[name]) for name in runtimes]
+    file = torch_file(case)
+    if file.problem:
+        return [Verdict(name, file.problem) for name in runtimes]
+    return [torch_verdict(file, RUNTIMES[name]) for name in runtimes]
 
 
-def torch_verdict(
-    path: Path, feeds: Sequence[Mapping[str, Any]], expected: Sequence[Any], sizes: Sequence[Dims], runtime: Runtime
-) -> Verdict:
+def torch_verdict(file: TorchFile, runtime: Runtime) -> Verdict:
     """The verdict about torch.onnx's file."""
-    answers = run_file(path, feeds, runtime)
+    answers = run_file(file.path, file.feeds, runtime)
     problem = ""
-    for dims, leaves, answer in zip(sizes, expected, answers, strict=True):
-        problem = problem or at(dims, difference(leaves, answer))
+    for dims, expected, answer in zip(file.sizes, file.expected, answers, strict=True):
+        problem = problem or at(dims, difference(expected, answer))
     return Verdict(runtime.name, problem, any(answer.note for answer in answers))
 
 
-def difference(leaves: Sequence[Any], answer: Answer) -> str:
-    """What differs in the results of a file, and eager's tensors; empty where nothing does."""
+def difference(expected: Sequence[np.ndarray], answer: Answer) -> str:
+    """What differs in the results of a file, and eager's; empty where nothing does."""
     if answer.problem:
         return answer.problem
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if len(tensors) != len(answer.results):
-        return f"{len(answer.results)} results where torch gives {len(tensors)}"
-    for index, (tensor, result) in enumerate(zip(tensors, answer.results, strict=True)):
-        found = compare(array_of(tensor), result)
+    if len(expected) != len(answer.results):
+        return f"{len(answer.results)} results where torch gives {len(expected)}"
+    for index, (wanted, result) in enumerate(zip(expected, answer.results, strict=True)):
+        found = compare(wanted, result)
         if found is not None:
             return f"output {index}: {found}"
     return ""

@@ -10,10 +10,11 @@ import numpy as np
 from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType, types_of
+from irkit.core.vocabulary import ITEM, SHAPE_VECTOR
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
-from passes.analysis.questions import is_known, number, vector
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
+from passes.analysis.questions import VIEWS, axes_of, is_known, number, positive, vector
 from passes.legal.runtime.expansions import attention, attention_of_heads, causal, heads_of, ordinals, pad_wrap
 
 __all__ = ["attention", "attention_of_heads", "causal", "gather_elements", "heads_of", "pad_wrap", "split_by_slices"]
@@ -48,10 +49,46 @@ def split_by_slices(m: Match, value: Value) -> Any:
     if x is None or sizes is None or sizes.blob is not None:
         return None
     axis = vector([value.attribute("axis", 0) % x.rank])
-    ends = op.CumSum(sizes, 0)
-    starts = op.Sub(ends, sizes)
-    spans = [(vector([i]), vector([i + 1])) for i in range(len(types_of(value.type)))]
-    return tuple([op.Slice(x, op.Slice(starts, *span), op.Slice(ends, *span), axis) for span in spans])
+    parts: list[Value] = []
+    begin: Value = vector([0])
+    for each in parts_of(sizes):
+        end = op.Add(begin, op.Unsqueeze(each, vector([0])))  # a CumSum, of which tract has none for symbols
+        parts.append(op.Slice(x, begin, end, axis))
+        begin = end
+    return tuple(parts) if len(parts) == len(types_of(value.type)) else None
+
+
+def slice_by_lookups(m: Match, value: Value) -> Value | None:
+    """Slice(x, starts, ends, axes) by numbers that are computed -> a Gather along each axis, of the places between"""
+    x, starts, ends, axes, steps = (*value.inputs, None, None)[:5]
+    along = tuple(range(x.rank)) if x is not None and axes is None else axes_of(axes)
+    if x is None or starts is None or ends is None or along is None or not is_known(x.shape):
+        return None
+    if steps is not None and (steps.blob is None or not bool(np.all(steps.blob.array == 1))):
+        return None
+    found = x
+    for at, axis in enumerate(positive(along, x.rank)):
+        size = x.shape[axis]
+        if not is_bound(m, (size,), bound_by(x)):
+            return None
+        most = sizes_value(m, (size,), 0, bound_by(x))
+        begin, end = (place_between(op.Gather(each, const(at)), most) for each in (starts, ends))
+        found = op.Gather(found, op.Range(begin, end, 1), axis=axis)
+    return found
+
+
+def place_between(place: Value, most: Value) -> Value:
+    """A place of a Slice, counted from the start, and not beyond either end"""
+    place = op.Cast(place, to=DType.INT64) if place.dtype is not DType.INT64 else place
+    place = op.Where(op.Less(place, 0), op.Add(place, most), place)
+    return op.Min(op.Max(place, 0), most)
+
+
+def is_computed(sizes: Value | None) -> bool:
+    """True for integers that are neither numbers nor sizes."""
+    if sizes is None or sizes.blob is not None or sizes_held(sizes) is not None or sizes.op == "Shape":
+        return False
+    return sizes.op != "Concat" or any(map(is_computed, sizes.inputs))
 
 
 def conv_transpose_by_groups(m: Match, value: Value) -> Value | None:
@@ -85,6 +122,36 @@ def constant_expanded(m: Match, value: Value) -> Value | None:
     return None if shape is None else op.Expand(const(zero), shape)
 
 
+def expand_by_lookups(m: Match, value: Value) -> Value | None:
+    """Expand(x, shape) to sizes that are computed -> a Gather along each axis that is one long in x"""
+    x, shape = value.inputs
+    if x is None or shape is None or not isinstance(shape.shape[0], int) or not is_known(x.shape):
+        return None
+    count = max(shape.shape[0], x.rank)
+    sizes = parts_of(shape)
+    found = op.Unsqueeze(x, vector(range(count - x.rank))) if count > x.rank else x
+    for axis, size in zip(range(count - len(sizes), count), sizes, strict=True):
+        if size.blob is not None and size.blob.array.item() == 1:
+            continue
+        if type(found.shape[axis]) is not int or found.shape[axis] != 1:
+            if found.shape[axis] == x.shape[axis - count] and size.blob is not None:
+                continue
+            return None
+        places = op.Range(0, size, 1)
+        found = op.Gather(found, op.Cast(op.Less(places, 0), to=DType.INT64), axis=axis)
+    return found
+
+
+def parts_of(shape: Value) -> list[Value]:
+    """The elements of a vector as scalars: of a Concat, of what is joined."""
+    if shape.op == "Concat":
+        return [part for each in shape.inputs if each is not None for part in parts_of(each)]
+    if shape.blob is not None:
+        return [const(np.int64(each)) for each in shape.blob.array.ravel().tolist()]
+    count = shape.shape[0]
+    return [op.Gather(shape, const(at)) for at in range(count if isinstance(count, int) else 0)]
+
+
 def normalized_by(m: Match, value: Value) -> Value | None:
     """BatchNormalization(x, scale, bias, mean, variance) -> (x - mean) / sqrt(variance + epsilon) * scale + bias"""
     x, given = value.inputs[0], [v for v in value.inputs[1:] if v is not None]
@@ -100,3 +167,71 @@ def expand_of_scalar(m: Match, value: Value) -> Value | None:
     """Expand(x, ()) of a scalar -> x"""
     x = value.inputs[0]
     return x if x is not None and x.rank == value.rank == 0 else None
+
+
+def pad_with_scalar(m: Match, value: Value) -> Value | None:
+    """Pad(x, pads, [number]) -> Pad(x, pads, number)"""
+    x, pads, number_given, *axes = value.inputs
+    if number_given is None:
+        return None
+    return call("Pad", [x, pads, op.Squeeze(number_given), *axes], dict(value.attributes))
+
+
+def counted_from_start(m: Match, value: Value) -> Value | None:
+    """GatherND(x, places), ScatterND(x, places, updates) -> the same, sizes added to places that count from the end"""
+    x, places, *updates = value.inputs
+    if x is None or places is None or not isinstance(places.shape[-1], int):
+        return None
+    begin = value.attribute("batch_dims", 0) if value.op == "GatherND" else 0
+    named = x.shape[begin : begin + places.shape[-1]]
+    if not is_known(named) or not is_bound(m, named, bound_by(x)):
+        return None
+    ends = sizes_value(m, named, 1, bound_by(x))
+    found = op.Where(op.Less(places, number(places, 0)), op.Add(places, ends), places)
+    return call(value.op, [x, found, *updates], dict(value.attributes))
+
+
+def counts_from_start(places: Value | None) -> bool:
+    """True for integers that are surely not below zero: numbers that are known, ordinals, and what
+    `counted_from_start` writes."""
+    if places is None:
+        return True
+    if places.blob is not None:
+        return bool(np.all(places.blob.array >= 0))
+    if places.op == "Where":
+        test, _, plain = places.inputs
+        return test is not None and plain is not None and test.op == "Less" and test.inputs[0] is plain
+    if places.op in ("Concat", *VIEWS, "Expand", "Transpose", "Slice", "Gather"):
+        return all(counts_from_start(v) for v in (places.inputs if places.op == "Concat" else places.inputs[:1]))
+    if places.op == ITEM:
+        source = places.inputs[0]
+        return source is not None and source.op == "TopK"
+    if places.op == "Range":
+        begin, _, step = (None if v is None or v.blob is None else v.blob.array.item() for v in places.inputs)
+        return begin is not None and step is not None and begin >= 0 and step > 0
+    return places.op in ("NonZero", "ArgMax", "ArgMin", SHAPE_VECTOR, "Shape")
+
+
+def kept_extreme(m: Match, value: Value) -> Value | None:
+    """ReduceMax(x), ReduceMin(x) -> NaN where x has one, an infinity where x has nothing else, and the result of the
+    numbers otherwise"""
+    x, rest = value.inputs[0], value.inputs[1:]
+    if x is None:
+        return None
+    ends = np.finfo(x.dtype.numpy)
+    empty, least = (-np.inf, ends.min) if value.op == "ReduceMax" else (np.inf, ends.max)
+    undefined, infinite = op.IsNaN(x), op.Equal(x, number(x, empty))
+    kinds = op.Where(undefined, const(np.int32(2)), op.Where(infinite, const(np.int32(0)), const(np.int32(1))))
+    given = dict(value.attributes)
+    found = call(value.op, [op.Where(op.Or(undefined, infinite), number(x, least), x), *rest], given)
+    kind = call("ReduceMax", [kinds, *rest], given)
+    found = op.Where(op.Greater(kind, const(np.int32(0))), found, number(x, empty))
+    return op.Where(op.Equal(kind, const(np.int32(2))), number(x, np.nan), found)
+
+
+def keeps_extremes(x: Value | None) -> bool:
+    """True for floating-point numbers among which a NaN or the infinity that counts least may stand."""
+    if x is None or not x.dtype.is_float:
+        return False
+    test = x.inputs[0] if x.op == "Where" else None
+    return not (test is not None and test.op == "Or" and test.inputs[0] is not None and test.inputs[0].op == "IsNaN")

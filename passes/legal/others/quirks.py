@@ -15,15 +15,24 @@ import attrs
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.pattern import attribute_of
+from passes.analysis.questions import operand
 from passes.legal.others.expansions import (
     Expansion,
     attention,
     constant_expanded,
     conv_transpose_by_groups,
+    counted_from_start,
+    counts_from_start,
+    expand_by_lookups,
     expand_of_scalar,
     gather_elements,
+    is_computed,
+    keeps_extremes,
+    kept_extreme,
     normalized_by,
+    pad_with_scalar,
     pad_wrap,
+    slice_by_lookups,
     split_by_slices,
 )
 from passes.legal.runtime.quirks import Quirk
@@ -98,6 +107,22 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("computed_statistics", ("BatchNormalization",), "operands that are no constants",
                     "tract has BatchNormalization of constants only", "its arithmetic",
                     lambda v: any(x is not None and x.blob is None for x in v.inputs[1:]), version=TR), normalized_by),
+        Other(Quirk("vector_of_padding", ("Pad",), "a number in a vector of one",
+                    "tract refuses a Pad whose number is no scalar", "Pad with the scalar",
+                    lambda v: (fill := operand(v, 2)) is not None and fill.rank > 0, version=TR), pad_with_scalar),
+        Other(Quirk("places_from_the_end", ("GatherND", "ScatterND"), "places that may be below zero",
+                    "tract ends the process at places of GatherND below zero, and refuses those of ScatterND",
+                    "sizes are added to them", lambda v: not counts_from_start(v.inputs[1]), version=TR),
+              counted_from_start),
+        Other(Quirk("computed_slice", ("Slice",), "places that are computed of data",
+                    "tract loses the sizes of a Slice whose places are computed of data", "Gathers of Ranges",
+                    lambda v: is_computed(v.inputs[1]) or is_computed(v.inputs[2]), version=TR), slice_by_lookups),
+        Other(Quirk("computed_repetition", ("Expand",), "sizes that are computed of data",
+                    "tract has Expand for sizes that it can follow only", "Gathers along each axis",
+                    lambda v: is_computed(v.inputs[1]), version=TR), expand_by_lookups),
+        Other(Quirk("least_of_nothing", ("ReduceMax", "ReduceMin"), "floating-point numbers, NaN or infinities",
+                    "tract begins with the least finite number, and passes over NaN", "both are looked for",
+                    lambda v: keeps_extremes(v.inputs[0]), version=TR), kept_extreme),
     ),
     REFERENCE: (
         Other(Quirk("far_lookups", ("GatherElements",), "an axis that may be longer than 64",

@@ -64,11 +64,29 @@ def arrays(graph: Graph) -> list[np.ndarray]:
     return found
 
 
+def of_infinities() -> Graph:
+    """The greatest and the least numbers of rows of NaN, of infinities, and of both beside numbers."""
+    x, inf, nan = param(tensor("f32", 4, 3)), np.inf, np.nan
+    rows = const(np.array([[nan, 0, 0], [-inf, -inf, -inf], [inf, inf, inf], [inf, -inf, 0]], np.float32))
+    shifted = op.Add(x, rows)
+    return Graph((x,), (op.ReduceMax(shifted, np.array([1])), op.ReduceMin(shifted, np.array([1]), keepdims=0)))
+
+
+def by_numbers_of_data() -> Graph:
+    """A Slice and an Expand of which a tensor says the places and the sizes: 4 and 2, in the calls here."""
+    x, places = param(tensor("f32", 6, 1)), param(tensor("i64", 2))
+    count, begin = (op.Gather(places, np.array([at])) for at in range(2))
+    sliced = op.Slice(x, op.Neg(count), op.Add(count, begin), np.array([0]))
+    return Graph((x, places), (sliced, op.Expand(op.Gather(x, np.array([0])), op.Concat(begin, count, axis=0))))
+
+
 def image(shape: tuple[int, ...]) -> Value:
     """An image."""
     return param(tensor("f32", *shape))
 
 
+SQUARE, PLACES = param(tensor("f32", 70, 70)), param(tensor("i64", 5, 2))
+ADDED = param(tensor("f32", 5))
 X, IMAGE = param(tensor("f32", 3, 4)), image((1, 1, 4, 4))
 GRAPHS = {
     "gather_of_part": [gathered(2, 5), gathered("n", 5)],
@@ -79,6 +97,14 @@ GRAPHS = {
     "attention_with_masks": [attending()],
     "zeros_of_shape": [of(op.ConstantOfShape(op.Shape(sized := param(tensor("f32", 2, "n")))), sized)],
     "computed_statistics": [normalized()],
+    "vector_of_padding": [of(op.Pad(X, np.array([1, 0, 0, 2]), const(np.ones(1, np.float32))), X)],
+    "places_from_the_end": [
+        of(op.GatherND(SQUARE, PLACES), SQUARE, PLACES),
+        of(op.ScatterND(SQUARE, PLACES, ADDED), SQUARE, PLACES, ADDED),
+    ],
+    "least_of_nothing": [of_infinities()],
+    "computed_slice": [by_numbers_of_data()],
+    "computed_repetition": [by_numbers_of_data()],
     "grouped_transposed_convolution": [
         of(
             op.ConvTranspose(
