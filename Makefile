@@ -8,7 +8,7 @@
 #   make models    docs/measured/models.md from the sweep of models, by both ways of capture   (ten minutes;
 #                  MODELS_ARGS="--resume --jobs 16" goes on, "--capture direct" measures one way, "--page-only" writes)
 #   make runtimes  docs/measured/runtimes.md: every model in OpenVINO, tract, the reference evaluator and onnxruntime-web,
-#                  by irkit's files and torch.onnx's   (an hour; npm install --ignore-scripts onnxruntime-web first;
+#                  by irkit's files and torch.onnx's, which stay in build/torch_onnx   (an hour;
 #                  RUNTIMES_ARGS="--resume --files irkit --only openvino,tract --models")
 #   make architectures  docs/measured/architectures.md: every configuration class of transformers and models of other
 #                  libraries, tiny   (hours; ARCHITECTURES_ARGS="--resume --jobs 8", "--failed", "--page-only", or names)
@@ -121,6 +121,7 @@ models: $(READY)
 
 runtimes: $(READY)
 	$(BIN)/python -m pip install --quiet -e '.[runtimes]' -c constraints.txt
+	-test -d node_modules/onnxruntime-web || npm install --ignore-scripts --no-save onnxruntime-web
 	$(BIN)/python -m tests.tables.runtimes $(RUNTIMES_ARGS)
 
 runtime-kernels: $(READY)

@@ -26,6 +26,10 @@ TYPES: Mapping[DType, str] = {
 }  # fmt: skip
 """The element types of inputs, as tract writes them."""
 
+SIZES = "Unsupported DatumType in the public API TDim"
+"""What tract says of integers that it computes as sizes, of which it has an element type of its own: Cast to int64 makes
+such, too."""
+
 FIXED = "at fixed sizes"
 """What is noted where a file runs at the sizes of a call, and not with symbols."""
 
@@ -81,4 +85,14 @@ def undeclared(path: Path) -> bytes:
 def results_of(runnable: tuple[list[str], Any], feeds: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
     """The results of a call."""
     names, model = runnable
-    return tuple(np.asarray(each.to_numpy()) for each in model.run([feeds[name] for name in names]))
+    return tuple(map(array_of, model.run([feeds[name] for name in names])))
+
+
+def array_of(tensor: Any) -> np.ndarray:
+    """The numbers of a tensor; integers that tract computes as sizes, as the int64 that the file says they are."""
+    try:
+        return np.asarray(tensor.to_numpy())
+    except Exception as error:  # tract's own class, which is known only where tract is
+        if SIZES not in str(error):
+            raise
+        return np.asarray(tensor.convert_to(library("tract.tensor").DatumType.I64).to_numpy())

@@ -45,12 +45,17 @@ def run_elsewhere(
     name of no runtime, and for one that is not installed, with what to install."""
     chosen = runtime_named(runtime) if isinstance(runtime, str) else runtime
     chosen.require()
-    answers: dict[str, Answer] = {}
-    if feeds:
-        found = run_saved(program, [program.narrowed(each) for each in feeds], chosen)
-        answers = {digest(program.narrowed(each)): answer for each, answer in zip(feeds, found, strict=True)}
+    narrow = [program.narrowed(each) for each in feeds]
+    return answered_program(program, chosen, narrow, run_saved(program, narrow, chosen) if narrow else ())
+
+
+def answered_program(
+    program: Program, runtime: Runtime, feeds: Sequence[Mapping[str, np.ndarray]], answers: Sequence[Answer]
+) -> ElsewhereProgram:
+    """The program, whose calls with `feeds` have `answers`, and whose other calls the runtime answers."""
+    known = {digest(each): answer for each, answer in zip(feeds, answers, strict=True)}
     held = {field.name: getattr(program, field.name) for field in attrs.fields(Program)}
-    return ElsewhereProgram(**held, runtime=chosen, answers=answers)
+    return ElsewhereProgram(**held, runtime=runtime, answers=known)
 
 
 def run_saved(program: Program, feeds: Sequence[Mapping[str, np.ndarray]], runtime: Runtime) -> tuple[Answer, ...]:

@@ -79,6 +79,8 @@ def written(case: Case, path: Path) -> TorchFile:
     return TorchFile(path, sizes, tuple(feeds), tuple(expected))
 
 
-def in_one_line(error: Exception) -> str:
-    """An error in one line."""
+def in_one_line(error: BaseException) -> str:
+    """An error in one line: what it came of, where it says so."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]

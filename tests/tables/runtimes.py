@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ import torch
 
 from irkit.checking.comparison import compare
 from irkit.doors.to_onnx import to_onnx
-from irkit.runtimes import RUNTIMES, Answer, Runtime, run_file
+from irkit.runtimes import RUNTIMES, Answer, Runtime, run_files
 from lowering.program.check import copied, run
-from lowering.program.elsewhere import run_elsewhere
+from lowering.program.elsewhere import answered_program
 from lowering.program.program import Program
 from tests.support.retargeted import retargeted
 from tests.support.rows import append, rewrite, rows_in
@@ -38,8 +39,11 @@ PAGE, RESULTS = ROOT / "docs" / "measured" / "runtimes.md", ROOT / "build" / "ru
 IRKIT, TORCH = "irkit", "torch.onnx"
 EXPORTERS = (IRKIT, TORCH)
 NAMES = tuple(name for name in RUNTIMES if name != "onnxruntime")
-Job = tuple[str, str, tuple[str, ...]]
-"""The name of a case, who exports it, and the runtimes that run it."""
+Job = tuple[tuple[str, ...], str, tuple[str, ...]]
+"""The names of cases, who exports them, and the runtimes that run them."""
+
+BATCH = 25
+"""So many single layers are given to one process of a runtime."""
 
 HEAD = """# Models in other runtimes, measured
 
@@ -54,32 +58,60 @@ inputs when it loaded the file: it wants all shapes before it runs, and cannot f
 
 @attrs.frozen
 class Verdict:
-    """What became of a file in a runtime: `problem` is empty where it passes, `fixed` true where sizes had to be."""
+    """What became of the file of a case in a runtime: `problem` is empty where it passes, `fixed` true where sizes had
+    to be."""
 
+    case: str
     runtime: str
     problem: str = ""
     fixed: bool = False
 
 
+@attrs.frozen(eq=False)
+class Trial:
+    """A file of a case, what it is fed, and how the answers are judged; `problem` where there is no file."""
+
+    case: str
+    path: Path = Path()
+    feeds: Sequence[Mapping[str, np.ndarray]] = ()
+    problem_in: Callable[[Sequence[Answer]], str] = attrs.field(default=lambda _: "", repr=False)
+    problem: str = ""
+
+
 def verdicts(job: Job) -> list[Verdict]:
-    """The verdict of each runtime about one model."""
-    case = case_named(job[0])
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
+    """The verdict of each runtime about each of some models."""
+    cases, (_, exporter, names) = [case_named(name) for name in job[0]], job
+    found: list[Verdict] = []
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="irkit-") as folder:
         warnings.simplefilter("ignore")
-        try:
-            return (by_irkit if job[1] == IRKIT else by_torch)(case, job[2])
-        except Exception as error:  # exporters raise anything
-            return [Verdict(name, f"no file: {in_one_line(error)}") for name in job[2]]
+        makers = [irkit_trials(case, Path(folder)) if exporter == IRKIT else torch_trials(case) for case in cases]
+        for name in names:
+            trials = [make(RUNTIMES[name]) for make in makers]
+            ready = [trial for trial in trials if not trial.problem]
+            answers = dict(
+                zip((t.case for t in ready), run_files([(t.path, t.feeds) for t in ready], name), strict=True)
+            )
+            for trial in trials:
+                told = answers.get(trial.case, ())
+                problem = trial.problem or trial.problem_in(told)
+                found.append(Verdict(trial.case, name, problem, any(answer.note for answer in told)))
+    return found
 
 
-def by_irkit(case: Case, runtimes: Sequence[str]) -> list[Verdict]:
-    """The verdicts about irkit's files."""
-    model, args, kwargs = case.build()
-    sizes = (case.traced, *case.assignments)
-    make = partial(to_onnx, model, args, kwargs, dynamic_shapes=case.dynamic_shapes)
-    program = make(capture="direct") if direct_takes(case) else make(capture="torch.export")
-    return [irkit_verdict(program, case, sizes, RUNTIMES[name]) for name in runtimes]
+Maker = Callable[[Runtime], Trial]
+
+
+def irkit_trials(case: Case, folder: Path) -> Maker:
+    """What makes irkit's file of a case for a runtime; the case is captured once."""
+    torch.manual_seed(0)
+    try:
+        model, args, kwargs = case.build()
+        way = "direct" if direct_takes(case) else "torch.export"
+        captured = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture=way)
+    except Exception as error:  # exporters raise anything
+        problem = f"no file: {in_one_line(error)}"
+        return lambda _: Trial(case.name, problem=problem)
+    return partial(irkit_trial, captured, case, folder)
 
 
 def direct_takes(case: Case) -> bool:
@@ -87,19 +119,23 @@ def direct_takes(case: Case) -> bool:
     return case.name != "lfm2_cache"
 
 
-def irkit_verdict(captured: Program, case: Case, sizes: Sequence[Dims], runtime: Runtime) -> Verdict:
-    """The verdict about a program, legalized for the runtime."""
+def irkit_trial(captured: Program, case: Case, folder: Path, runtime: Runtime) -> Trial:
+    """The file of a program, legalized for the runtime."""
+    sizes = (case.traced, *case.assignments)
     try:
         program = retargeted(captured, runtime.target)
         calls = [case.inputs(dims) for dims in sizes]
-        feeds = [program.feeds(copied(args), copied(kwargs)) for args, kwargs in calls]
-        elsewhere = run_elsewhere(program, runtime, feeds)
+        feeds = [program.narrowed(program.feeds(copied(args), copied(kwargs))) for args, kwargs in calls]
+        path = program.save(folder / f"{case.name}.{runtime.name}.onnx")
     except Exception as error:  # what the target cannot say
-        return Verdict(runtime.name, f"no file: {in_one_line(error)}")
-    problem = ""
-    for dims, (args, kwargs) in zip(sizes, calls, strict=True):
-        problem = problem or at(dims, run(elsewhere, args, kwargs).problem)
-    return Verdict(runtime.name, problem, any(answer.note for answer in elsewhere.answers.values()))
+        return Trial(case.name, problem=f"no file: {in_one_line(error)}")
+
+    def problem_in(answers: Sequence[Answer]) -> str:
+        there = answered_program(program, runtime, feeds, answers)
+        told = (at(dims, run(there, *call).problem) for dims, call in zip(sizes, calls, strict=True))
+        return next(filter(None, told), "")
+
+    return Trial(case.name, path, feeds, problem_in)
 
 
 def at(dims: Dims, problem: str) -> str:
@@ -107,21 +143,19 @@ def at(dims: Dims, problem: str) -> str:
     return f"{' '.join(f'{k}={v}' for k, v in dims.items())}: {problem}" if problem else ""
 
 
-def by_torch(case: Case, runtimes: Sequence[str]) -> list[Verdict]:
-    """The verdicts about torch.onnx's file."""
-    file = torch_file(case)
-    if file.problem:
-        return [Verdict(name, file.problem) for name in runtimes]
-    return [torch_verdict(file, RUNTIMES[name]) for name in runtimes]
+def torch_trials(case: Case) -> Maker:
+    """What gives torch.onnx's file of a case, which is the same for each runtime."""
+    torch.manual_seed(0)
+    try:
+        file = torch_file(case)
+    except Exception as error:  # models raise anything
+        file = TorchFile(Path(), problem=f"no file: {in_one_line(error)}")
 
+    def problem_in(answers: Sequence[Answer]) -> str:
+        rows = zip(file.sizes, file.expected, answers, strict=True)
+        return next(filter(None, (at(dims, difference(expected, answer)) for dims, expected, answer in rows)), "")
 
-def torch_verdict(file: TorchFile, runtime: Runtime) -> Verdict:
-    """The verdict about torch.onnx's file."""
-    answers = run_file(file.path, file.feeds, runtime)
-    problem = ""
-    for dims, expected, answer in zip(file.sizes, file.expected, answers, strict=True):
-        problem = problem or at(dims, difference(expected, answer))
-    return Verdict(runtime.name, problem, any(answer.note for answer in answers))
+    return lambda _: Trial(case.name, file.path, file.feeds, problem_in, file.problem)
 
 
 def difference(expected: Sequence[np.ndarray], answer: Answer) -> str:
@@ -193,6 +227,11 @@ def total(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 # ---------------------------------------------------------------------------------------------- the sweep
 
 
+def batched(names: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """The names in groups of at most that size."""
+    return [tuple(names[start : start + size]) for start in range(0, len(names), size)]
+
+
 def key_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """The case, exporter and runtime of a line of the file of results."""
     return row["case"], row["exporter"], row["runtime"]
@@ -206,7 +245,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--files", default=",".join(EXPORTERS), help="irkit, torch.onnx, or both")
     parser.add_argument("--models", action="store_true", help="no single layers")
     parser.add_argument("--jobs", type=int, default=2, help="how many processes measure side by side")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one model")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one model, or a batch of layers")
     parser.add_argument("--resume", action="store_true", help="leave out what was measured already")
     parser.add_argument("--page-only", action="store_true", help="write the page from the results there are")
     parser.add_argument(
@@ -222,18 +261,25 @@ def main(arguments: Sequence[str]) -> int:
     done = {key_of(r) for r in rows if given.resume and r["version"] == versions.get(r["runtime"])}
     jobs: list[Job] = []
     for exporter in given.files.split(",") if not given.page_only else ():
+        asked: dict[tuple[str, ...], list[str]] = {}
         for case in chosen:
             missing = tuple(n for n, v in versions.items() if v and (case.name, exporter, n) not in done)
-            jobs += [(case.name, exporter, missing)] if missing else []
-    redone = {(name, exporter, runtime) for name, exporter, runtimes in jobs for runtime in runtimes}
+            if missing and case.family in LAYERS:
+                asked.setdefault(missing, []).append(case.name)
+            elif missing:
+                jobs.append(((case.name,), exporter, missing))
+        jobs += [(batch, exporter, each) for each, names in asked.items() for batch in batched(names, BATCH)]
+    redone = {(name, exporter, runtime) for names, exporter, each in jobs for name in names for runtime in each}
     rewrite(given.results, [r for r in rows if key_of(r) not in redone])
-    for (name, exporter, runtimes), found in worked(jobs, verdicts, given.jobs, given.limit, ["tests.zoo.outcome"]):
-        lost = isinstance(found, Lost)
-        for each in [Verdict(n, f"{found.reason}: {found.detail}") for n in runtimes] if lost else found:
-            row = {"case": name, "exporter": exporter, "version": versions[each.runtime], **attrs.asdict(each)}
+    for (names, exporter, asked_of), found in worked(jobs, verdicts, given.jobs, given.limit, ["tests.zoo.outcome"]):
+        if isinstance(found, Lost):
+            told = f"{found.reason}: {found.detail}"
+            found = [Verdict(name, runtime, told) for name in names for runtime in asked_of]
+        for each in found:
+            row = {"exporter": exporter, "version": versions[each.runtime], **attrs.asdict(each)}
             append(given.results, row)
             if each.problem:
-                print(f"{name}, {exporter}, {each.runtime}: {each.problem}", file=sys.stderr, flush=True)
+                print(f"{each.case}, {exporter}, {each.runtime}: {each.problem}", file=sys.stderr, flush=True)
     rows = rows_in(given.results, key_of)
     PAGE.write_text(page(rows), encoding="utf-8")
     print(*(total(name, rows) for name in NAMES), sep="\n")

@@ -169,6 +169,19 @@ def expand_of_scalar(m: Match, value: Value) -> Value | None:
     return x if x is not None and x.rank == value.rank == 0 else None
 
 
+def product_by_sums(m: Match, value: Value) -> Value | None:
+    """MatMul(x, y) -> the sums of products over the axis that they share"""
+    x, y = value.inputs
+    if x is None or y is None:
+        return None
+    rows = op.Unsqueeze(x, vector([0])) if x.rank == 1 else x
+    columns = op.Unsqueeze(y, vector([1])) if y.rank == 1 else y
+    products = op.Mul(op.Unsqueeze(rows, vector([-1])), op.Unsqueeze(columns, vector([-3])))
+    found = op.ReduceSum(products, vector([-2]), keepdims=0)
+    without = [axis for axis, each in ((-2, x), (-1, y)) if each.rank == 1]
+    return op.Squeeze(found, vector(without)) if without else found
+
+
 def pad_with_scalar(m: Match, value: Value) -> Value | None:
     """Pad(x, pads, [number]) -> Pad(x, pads, number)"""
     x, pads, number_given, *axes = value.inputs

@@ -32,6 +32,7 @@ from passes.legal.others.expansions import (
     normalized_by,
     pad_with_scalar,
     pad_wrap,
+    product_by_sums,
     slice_by_lookups,
     split_by_slices,
 )
@@ -107,6 +108,9 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("computed_statistics", ("BatchNormalization",), "operands that are no constants",
                     "tract has BatchNormalization of constants only", "its arithmetic",
                     lambda v: any(x is not None and x.blob is None for x in v.inputs[1:]), version=TR), normalized_by),
+        Other(Quirk("product_of_integers", ("MatMul",), "integers of 64 bits, or of 32 without a sign",
+                    "tract ends the process at MatMul of integers but int32", "sums of products",
+                    lambda v: v.dtype in (DType.INT64, DType.UINT64, DType.UINT32), version=TR), product_by_sums),
         Other(Quirk("vector_of_padding", ("Pad",), "a number in a vector of one",
                     "tract refuses a Pad whose number is no scalar", "Pad with the scalar",
                     lambda v: (fill := operand(v, 2)) is not None and fill.rank > 0, version=TR), pad_with_scalar),

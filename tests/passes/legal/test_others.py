@@ -86,6 +86,7 @@ def image(shape: tuple[int, ...]) -> Value:
 
 
 SQUARE, PLACES = param(tensor("f32", 70, 70)), param(tensor("i64", 5, 2))
+COUNTS = param(tensor("i64", 2))
 ADDED = param(tensor("f32", 5))
 X, IMAGE = param(tensor("f32", 3, 4)), image((1, 1, 4, 4))
 GRAPHS = {
@@ -97,6 +98,12 @@ GRAPHS = {
     "attention_with_masks": [attending()],
     "zeros_of_shape": [of(op.ConstantOfShape(op.Shape(sized := param(tensor("f32", 2, "n")))), sized)],
     "computed_statistics": [normalized()],
+    "product_of_integers": [
+        of(op.MatMul(PLACES, op.Transpose(PLACES)), PLACES),
+        of(op.MatMul(op.Unsqueeze(PLACES, np.array([0])), COUNTS), PLACES, COUNTS),
+        of(op.MatMul(COUNTS, op.Transpose(PLACES)), COUNTS, PLACES),
+        of(op.MatMul(COUNTS, COUNTS), COUNTS),
+    ],
     "vector_of_padding": [of(op.Pad(X, np.array([1, 0, 0, 2]), const(np.ones(1, np.float32))), X)],
     "places_from_the_end": [
         of(op.GatherND(SQUARE, PLACES), SQUARE, PLACES),
