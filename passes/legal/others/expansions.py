@@ -244,7 +244,7 @@ def kept_extreme(m: Match, value: Value) -> Value | None:
 
 def keeps_extremes(x: Value | None) -> bool:
     """True for floating-point numbers among which a NaN or the infinity that counts least may stand."""
-    if x is None or not x.dtype.is_float:
+    if x is None or x.dtype not in (DType.FLOAT16, DType.FLOAT, DType.DOUBLE):
         return False
     test = x.inputs[0] if x.op == "Where" else None
     return not (test is not None and test.op == "Or" and test.inputs[0] is not None and test.inputs[0].op == "IsNaN")

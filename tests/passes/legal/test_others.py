@@ -175,6 +175,22 @@ def test_uses_that_are_right_are_left_alone() -> None:
     assert "Split" in [v.op for v in prepare(constant, "tract").order]
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i64"])
+def test_extremes_of_each_element_type_are_written_for_tract(dtype: str) -> None:
+    x = param(tensor(dtype, 2, 3))
+    legal = prepare(of(op.ReduceMax(x, np.array([-1])), x), "tract")
+    assert ("IsNaN" in [v.op for v in legal.order]) is (dtype != "i64")
+    numbers = np.array([[1, 3, 2], [-5, -7, -6]]).astype(x.dtype.numpy)
+    (found,) = evaluate(legal, [numbers])
+    assert np.asarray(found).astype(np.float64).tolist() == [[3], [-5]]
+
+
+def test_an_element_type_that_tract_does_not_have_is_refused_in_these_words() -> None:
+    x = param(tensor("bf16", 2, 3))
+    with pytest.raises(RewriteError, match=r"tract has no kernel of Cast for \(bf16, f32\)"):
+        prepare(of(op.ReduceMax(x, np.array([-1])), x), "tract")
+
+
 def test_targets_say_what_runs_there() -> None:
     assert {OPENVINO, TRACT, REFERENCE} == {*MEASURED} == {*OTHERS}
     for name in ("openvino", "tract", "onnx-reference", "onnxruntime-web"):
