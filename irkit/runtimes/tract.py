@@ -27,8 +27,8 @@ TYPES: Mapping[DType, str] = {
 """The element types of inputs, as tract writes them."""
 
 SIZES = "Unsupported DatumType in the public API TDim"
-"""What tract says of integers that it computes as sizes, of which it has an element type of its own: Cast to int64 makes
-such, too."""
+"""What tract says of integers that it computes as sizes, which are of an element type of its own. Its Cast to int64
+makes such, too."""
 
 FIXED = "at fixed sizes"
 """What is noted where a file runs at the sizes of a call, and not with symbols."""
