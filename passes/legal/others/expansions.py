@@ -182,6 +182,12 @@ def product_by_sums(m: Match, value: Value) -> Value | None:
     return op.Squeeze(found, vector(without)) if without else found
 
 
+def square_by_neighbour(m: Match, value: Value) -> Value | None:
+    """x * x -> (x + 1) * x - x, which wraps around alike"""
+    x = value.inputs[0]
+    return None if x is None else op.Sub(op.Mul(op.Add(x, number(x, 1)), x), x)
+
+
 def pad_with_scalar(m: Match, value: Value) -> Value | None:
     """Pad(x, pads, [number]) -> Pad(x, pads, number)"""
     x, pads, number_given, *axes = value.inputs

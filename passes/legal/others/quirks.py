@@ -35,12 +35,16 @@ from passes.legal.others.expansions import (
     product_by_sums,
     slice_by_lookups,
     split_by_slices,
+    square_by_neighbour,
 )
 from passes.legal.runtime.quirks import Quirk
 from passes.targets.measured import OPENVINO, REFERENCE, TRACT
 
 OV, TR, RE = "2026.4.1", "0.23.9", "1.23.2"
 """The versions in which the quirks were seen."""
+
+SQUARELESS = frozenset((DType.INT16, DType.INT64, DType.UINT16, DType.UINT32, DType.UINT64))
+"""Integers that tract has no square of."""
 
 
 @attrs.frozen
@@ -111,6 +115,9 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("product_of_integers", ("MatMul",), "integers of 64 bits, or of 32 without a sign",
                     "tract ends the process at MatMul of integers but int32", "sums of products",
                     lambda v: v.dtype in (DType.INT64, DType.UINT64, DType.UINT32), version=TR), product_by_sums),
+        Other(Quirk("square_of_integers", ("Mul",), "a tensor by itself, of integers of 16 or 64 bits, or uint32",
+                    "tract makes a square of it, which it has for int8, uint8 and int32 only", "(x + 1) * x - x",
+                    lambda v: v.inputs[0] is v.inputs[1] and v.dtype in SQUARELESS, version=TR), square_by_neighbour),
         Other(Quirk("vector_of_padding", ("Pad",), "a number in a vector of one",
                     "tract refuses a Pad whose number is no scalar", "Pad with the scalar",
                     lambda v: (fill := operand(v, 2)) is not None and fill.rank > 0, version=TR), pad_with_scalar),

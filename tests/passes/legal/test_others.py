@@ -104,6 +104,7 @@ GRAPHS = {
         of(op.MatMul(COUNTS, op.Transpose(PLACES)), COUNTS, PLACES),
         of(op.MatMul(COUNTS, COUNTS), COUNTS),
     ],
+    "square_of_integers": [of(op.Mul(COUNTS, COUNTS), COUNTS)],
     "vector_of_padding": [of(op.Pad(X, np.array([1, 0, 0, 2]), const(np.ones(1, np.float32))), X)],
     "places_from_the_end": [
         of(op.GatherND(SQUARE, PLACES), SQUARE, PLACES),
