@@ -476,8 +476,19 @@ def with_count(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[s
     return computed(tracer, func, info_of(func), (args[0], args[1].node.guard_int(), *args[2:]), kwargs)
 
 
+def runs_of_vector(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """unique_consecutive(x, inverse, counts, 0) of a vector, which torch takes for one without an axis: it leaves out
+    what is not asked for; NotImplemented elsewhere"""
+    dim = args[3] if len(args) > 3 else kwargs.get("dim")
+    if dim != 0 or args[0].dim() != 1:
+        return NotImplemented
+    named = {name: each for name, each in kwargs.items() if name != "dim"}
+    return computed(tracer, func, info_of(func), args[:3], named)
+
+
 COUNTS = dict.fromkeys(("aten::tensor_split", "aten::chunk", "aten::unsafe_chunk"), with_count)
 NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), compute_nothing)
 SPECIAL: Mapping[str, Callable[..., Any]] = {
     **NOTHING, **QUESTIONS, **DATA, **COUNTS, "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
+    "aten::unique_consecutive": runs_of_vector,
 }  # fmt: skip

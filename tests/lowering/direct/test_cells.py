@@ -23,6 +23,8 @@ ONCE_FAILED = """
     tensor_split bool static
     linalg.ldl_solve complex64 dynamic
     nn.functional.conv_transpose1d float16 dynamic
+    unique_consecutive float32 dynamic
+    unique_consecutive bool static
     modules:nn.FractionalMaxPool3d.eval float32 dynamic
     modules:nn.MultiLabelMarginLoss.train float32 dynamic
 """

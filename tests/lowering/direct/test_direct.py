@@ -509,6 +509,18 @@ def test_sizes_are_read_as_later_conditions_leave_them() -> None:
     assert program.check(3) and str(program.graph.symbols["n"]) == "[1, inf]"
 
 
+@pytest.mark.parametrize("asked", [(False, False), (True, False), (False, True), (True, True)])
+def test_runs_of_a_vector_along_its_axis_are_those_of_its_elements(asked: tuple[bool, bool]) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return torch.ops.aten.unique_consecutive(x, *asked, 0)
+
+    program = exported(function, torch.tensor([3, 3, 1, 1, 3]))
+    for numbers in ([2, 2, 2, 5], [1, 1, 1, 1, 1, 1, 1]):
+        given = torch.tensor(numbers)
+        for found, expected in zip(program(given), function(given), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
 def test_sizes_are_asked_what_is_known_of_them_without_a_question() -> None:
     """By the gradient of unfold, of which istft is made, where it looks whether its windows overlap."""
 
