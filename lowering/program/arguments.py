@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from irkit import dims
 from irkit.core.types import DType, Tensor
 from irkit.dims import symbols_of
 from irkit.errors import ContractError
-from lowering.records.types import DTYPES, TORCH
+from lowering.records.types import DTYPES, TORCH, array_of
 
 
 def sequence_of(args: Any) -> Sequence[Any]:
@@ -85,6 +86,34 @@ def require_tensor(name: str, leaf: Any, wanted: DType, type_: Tensor) -> None:
         raise ContractError(f"{name} is {leaf.dtype}, and the model takes {wanted.short}", hint=hint)
     if leaf.is_meta:
         raise ContractError(f"{name} is on the meta device and has no numbers", hint="give a tensor that has")
+
+
+def refuse_shared(given: Mapping[str, Any], written: Container[str]) -> None:
+    """Raises ContractError where an input that the model writes shares elements in memory with another one: in eager
+    the other would change, too."""
+    by_memory: dict[int, list[str]] = {}
+    for name, each in given.items():
+        if isinstance(each, torch.Tensor) and each.layout is torch.strided and each.numel():
+            by_memory.setdefault(each.untyped_storage().data_ptr(), []).append(name)
+    for name, other in (pair for names in by_memory.values() for pair in permutations(names, 2)):
+        if name in written and is_shared(given[name], given[other]):
+            raise ContractError(
+                f"the model writes into {name}, which shares memory with {other}, and was captured for tensors apart",
+                hint=f"give {other}.clone()",
+            )
+
+
+def is_shared(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether some element of one tensor is one of another; also where that takes long to tell."""
+    try:
+        # numpy's types know of no number but 0 and -1
+        return np.shares_memory(array_of(a), array_of(b), max_work=PROBES)  # pyright: ignore[reportArgumentType]
+    except np.exceptions.TooHardError:
+        return True
+
+
+PROBES = 10_000
+"""How long it is looked whether two tensors that interleave in memory have an element in common."""
 
 
 def described(leaf: Any, wanted: DType) -> tuple[str, str]:

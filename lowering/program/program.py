@@ -37,6 +37,7 @@ from lowering.fold.scope import Check
 from lowering.program.arguments import (
     array_of_number,
     implied_arrays,
+    refuse_shared,
     require_tensor,
     same_scalar,
     sequence_of,
@@ -244,6 +245,8 @@ class Program:
         tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
         arrays: dict[str, np.ndarray] = {}
         taken = [name for name in captured.input_names if name in self.inputs]
+        if not written.keys().isdisjoint(taken):
+            refuse_shared({**dict(zip(taken, tensors, strict=True)), **given}, written)
         absent = {name: leaf.fill for name, leaf in zip(taken, tensors, strict=True) if isinstance(leaf, Implied)}
         for name, leaf in zip(taken, tensors, strict=True):
             if name not in absent:

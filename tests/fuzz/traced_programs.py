@@ -10,12 +10,14 @@ what eager answers it must answer alike, or refuse by a condition of its contrac
 from __future__ import annotations
 
 import argparse
+import copy
 import random
 import re
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -103,8 +105,16 @@ def inputs(rng: random.Random, dynamic: dict[str, Any], sizes: Sequence[int], fi
 
 
 def copied(given: Sequence[Any]) -> list[Any]:
-    """The inputs, the tensors as copies."""
-    return [each.clone() if isinstance(each, torch.Tensor) else each for each in given]
+    """The inputs, the tensors as copies; those that share their memory share it still."""
+    return copy.deepcopy(list(given))
+
+
+def sharing(given: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The same with rows of `x` as `y`, where it has such: what a program writes into one the other then holds."""
+    x, y, *rest = given
+    if x.dtype is not y.dtype or x.shape[1] != y.shape[1] or len(x) < len(y) or not y.numel():
+        return None
+    return (x, x[len(x) - len(y) :], *rest)
 
 
 def own_tensors(given: Sequence[Any]) -> list[torch.Tensor]:
@@ -245,7 +255,7 @@ def faults(
         other[0] = other[0].to(dtype)
         other[4] = other[4] if scalars else example[4]
         calls.append(tuple(other))
-    for given in calls:
+    for given in (*calls, *islice(filter(None, map(sharing, calls)), 2)):
         fault = fault_of(program, function, given, tally)
         if fault:
             shapes = [tuple(t.shape) if isinstance(t, torch.Tensor) else t for t in given]

@@ -509,6 +509,22 @@ def test_sizes_are_read_as_later_conditions_leave_them() -> None:
     assert program.check(3) and str(program.graph.symbols["n"]) == "[1, inf]"
 
 
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_written_input_that_shares_memory_with_another_is_refused(capture: str) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return y * 2
+
+    whole = torch.arange(12.0).reshape(4, 3)
+    program = irkit.to_onnx(function, (whole[:2].clone(), whole[2:].clone()), capture=capture)
+    for x, y in ((whole[:2], whole[1:3]), (whole[:2], whole[:2]), (whole[1:3], whole[:2])):
+        with pytest.raises(irkit.ContractError, match=r"writes into x, which shares memory with y.*\n.*y.clone"):
+            program(x, y)
+    for x, y in ((whole[:2], whole[2:]), (whole[::2], whole[1::2]), (whole[:2], whole[:2].clone())):
+        torch.testing.assert_close(program(x.clone(), y), y * 2)
+        torch.testing.assert_close(program(x, y), y * 2)
+
+
 @pytest.mark.parametrize("asked", [(False, False), (True, False), (False, True), (True, True)])
 def test_runs_of_a_vector_along_its_axis_are_those_of_its_elements(asked: tuple[bool, bool]) -> None:
     def function(x: torch.Tensor) -> Any:
