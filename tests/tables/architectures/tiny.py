@@ -94,8 +94,6 @@ OVERRIDES: Mapping[str, Sizes] = {
     "dots1": {"n_shared_experts": 1},
     "esm": {"pad_token_id": 1, "mask_token_id": 4},
     "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]]},
-    "grounding-dino": {"d_model": 64},
-    "mm-grounding-dino": {"d_model": 64},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
