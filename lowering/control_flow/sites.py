@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 import sys
 import sysconfig
 import types
@@ -16,12 +17,12 @@ import torch
 
 from lowering.control_flow.sources import Place, decisions_in, definition_at, own_nodes, place_of
 
-HERE = str(Path(__file__).parents[1])
-TORCH = str(Path(torch.__file__).parent)
+HERE = f"{Path(__file__).parents[1]}{os.sep}"
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 STDLIB = sysconfig.get_paths()["stdlib"]
 ASKING = ("_ops.py", "_library/", "_tensor.py", "overrides.py", "__init__.py", "fx/experimental/", "utils/_")
 """The files of torch through which Python asks a tensor or a symbolic number for a truth or a length."""
-PLUMBING = tuple(f"{TORCH}/{each}" for each in ASKING)
+PLUMBING = tuple(f"{TORCH}{each}" for each in ASKING)
 
 
 @attrs.frozen

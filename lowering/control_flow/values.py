@@ -6,6 +6,7 @@ tells, or a constant. Two branches, or a loop before and after a round, are brou
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,8 +21,8 @@ from lowering.errors import CaptureError
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import FakeTensor, FunctionalTensor, pytree
 
-HERE = str(Path(__file__).parents[1])
-TORCH = str(Path(torch.__file__).parent)
+HERE = f"{Path(__file__).parents[1]}{os.sep}"
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 

@@ -15,7 +15,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
-from lowering.direct.sizes import as_said
+from lowering.capture.guards.comparisons import as_said
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.types import DTYPES
 from lowering.tensors.shaping import slice_bounds

@@ -144,6 +144,8 @@ class Functions(TorchFunctionMode):
             return tensor_of(args[0], (kwargs or {}).get("dtype"))
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
             args = selected(*args)
+            if len(args) == 3 and type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
+                return written(self.own, *args)
         return func(*args, **(kwargs or {}))
 
 
@@ -217,12 +219,29 @@ INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
+def written(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
+    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
+    for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
+    tracer.asked.unstripped = True
+    try:
+        return torch.Tensor.__setitem__(x, index, value)
+    except (RuntimeError, IndexError, IrkitError):
+        tracer.asked.unstripped = False
+        return torch.Tensor.__setitem__(x, index, value)
+    finally:
+        tracer.asked.unstripped = False
+
+
 def selected(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
     """The arguments of an indexing where `x` is selected from already by each number that varies.
 
-    Such a number is a size, or what a tensor of no axes holds.
+    Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
     parts = list(index) if isinstance(index, tuple) else [index]
+    ends = [part for part in parts if isinstance(part, slice)]
+    if any(varies(end) for part in ends for end in (part.start, part.stop, part.step)):
+        parts = [sliced(part) if isinstance(part, slice) else part for part in parts]
+        index = tuple(parts)
     if not any(map(varies, parts)):
         return (x, index, *value)
     rest: list[Any] = []
@@ -234,6 +253,12 @@ def selected(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
         else:
             rest.append(part)
     return (x, tuple(rest) or Ellipsis, *value)
+
+
+def sliced(part: slice) -> slice:
+    """A slice whose ends are numbers, where tensors of no axes were."""
+    ends = (part.start, part.stop, part.step)
+    return slice(*(end.item() if varies(end) and isinstance(end, torch.Tensor) else end for end in ends))
 
 
 def varies(part: Any) -> bool:

@@ -96,14 +96,14 @@ class Trial:
 
 
 def run(
-    request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: bool = False,
+    request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: Sequence[Any] | None = None,
     at_once: bool = False, trial: Trial | None = None,
 ) -> Run:  # fmt: skip
     """One run of the model at these sizes of the names; what it changes of itself is put back.
 
-    `keep_sizes` lets `int(size)` and `len(tensor)` in the model's own code be sizes that vary; `at_once`
-    answers every comparison; a `trial` takes the values of the run before it where it meets the same. Raises whatever
-    the model raises, and LoweringError for what direct capture does not meet.
+    `keep_sizes` lets `int(size)` and `len(tensor)` in the model's own code, and in that whose globals it has, be sizes
+    that vary; `at_once` answers every comparison; a `trial` takes the values of the run before it where it meets the
+    same. Raises whatever the model raises, and LoweringError for what direct capture does not meet.
     """
     outside = Outside()
     runs: list[Run] = []
@@ -139,8 +139,8 @@ def parts_of(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tenso
 
 
 def run_once(
-    request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside, keep_sizes: bool,
-    at_once: bool, trial: Trial | None, likes: Mapping[int, int], training: Training,
+    request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside,
+    keep_sizes: Sequence[Any] | None, at_once: bool, trial: Trial | None, likes: Mapping[int, int], training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module = request.module
@@ -160,7 +160,9 @@ def run_once(
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
-        blocks.enter_context(patch_torch(Occasion("direct", module, keeping=keep_sizes)))
+        blocks.enter_context(
+            patch_torch(Occasion("direct", module, keeping=keep_sizes is not None, places=keep_sizes or ()))
+        )
         attributes = blocks.enter_context(keep_unchanged(module))
         begun = blocks.enter_context(training_state_kept(module, training))
         buffers = dict(module.named_buffers())

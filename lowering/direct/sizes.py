@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -24,10 +24,9 @@ from torch.fx.experimental.sym_node import SymNode
 
 from irkit import dims
 from irkit.dims import Dim, Range
-from irkit.dims.algebra import line_of
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
-from lowering.capture.guards.comparisons import closed, in_lowest_terms
+from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
 
@@ -43,14 +42,16 @@ class Questions:
     """What a traced model asked of sizes and of data, and what each symbol is for the example.
 
     `hints` has the number of each symbol by its label, `ranges` what is known of it for every call; `line` gives the
-    user's line that is being run, `heard` is told of each condition, `rounded` gives a symbol for a number out of data
-    that is rounded. `kept` are the conditions, in the order in which they were asked, `fixed` the sizes of which the
-    model took the number; `keeps` says that sizes are kept where that can be, `at_once` that comparisons are answered
-    at once, also where nobody branches on them. `passed_on` says that a comparison became part of the graph, `silent`
-    that torch asks for itself, as it lays a tensor out: the answers of the example leave no trace; `inside` counts the
-    bodies of control flow around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below
-    whose least size torch was seen to refuse an operator, `told` all since it was emptied, kept already or not.
-    `reached` hears of each.
+    user's line that is being run, `code` the globals of that code, `heard` is told of each condition, `rounded` gives a
+    symbol for a number out of data that is rounded. `kept` are the conditions, in the order in which they were asked,
+    `fixed` the sizes of which the model took the number, with the globals of the code that did; `keeps` are those of
+    code whose `int` and `len` keep sizes, beside the model's own, None where none do, `at_once` says that comparisons
+    are answered at once, also where nobody branches on them. `passed_on` says that a comparison became part of the
+    graph, `silent` that torch asks for itself, as it lays a tensor out: the answers of the example leave no trace;
+    `unstripped` says that torch asks which axes of length 1 it may leave out, of what it broadcasts all the same if it
+    leaves none out; `inside` counts the bodies of control flow around. `shown` has the `torch.SymInt` of each
+    dimension, `refused` those conditions below whose least size torch was seen to refuse an operator, `told` all since
+    it was emptied, kept already or not. `reached` hears of each.
     """
 
     line: Callable[[], str]
@@ -59,8 +60,8 @@ class Questions:
     hints: dict[str, Any] = attrs.field(factory=dict)
     ranges: dict[str, Range] = attrs.field(factory=dict)
     kept: dict[Any, Guard] = attrs.field(factory=dict)
-    fixed: dict[Any, None] = attrs.field(factory=dict)
-    keeps: bool = False
+    fixed: dict[Any, Any] = attrs.field(factory=dict)
+    keeps: Sequence[Any] | None = None
     at_once: bool = False
     passed_on: bool = False
     shown: dict[Dim, Any] = attrs.field(factory=dict)
@@ -69,6 +70,8 @@ class Questions:
     silent: bool = False
     inside: int = 0
     reached: Callable[[Any], Any] = id
+    code: Callable[[], Any] = dict
+    unstripped: bool = False
 
     def hint(self, dim: Dim) -> int:
         """The number that a dimension is for the example."""
@@ -115,26 +118,6 @@ class Questions:
             return (name == "ne") if low > 0 or high < 0 else None
         ends = {RELATIONS[name][1](end, 0) for end in (low, high)}
         return ends.pop() if len(ends) == 1 else None
-
-
-def as_said(condition: Any) -> Any:
-    """A condition in the one way in which it is said: a name on the left, and by itself where one number is left."""
-    condition = in_lowest_terms(condition)
-    if not isinstance(condition, sympy.Eq) or condition.free_symbols & condition.atoms(sympy.Float):
-        return closed(condition)
-    left, right = tuple[Any, Any](condition.args)
-    if left.is_Symbol or not all(s.is_integer for s in condition.free_symbols):
-        return condition
-    if right.is_Symbol:
-        return sympy.Eq(right, left, evaluate=False)
-    left, right = (right, left) if left.is_Integer else (left, right)
-    if right.is_Integer and len(left.free_symbols) == 1 and line_of(left) is not None:
-        try:
-            ((symbol,), (_, number)) = left.free_symbols, dims.solve(left, int(right)) or ("", None)
-        except DimensionError:
-            return condition
-        return condition if number is None else sympy.Eq(symbol, number, evaluate=False)
-    return condition
 
 
 class SizeNode(SymNode):
@@ -250,7 +233,7 @@ class SizeNode(SymNode):
     def guard_int(self, file: Any = "", line: int = 0) -> int:
         """The number, which from now on is part of the graph."""
         if type(self._made) is not int:
-            self.asked.fixed[self._made] = None
+            self.asked.fixed[self._made] = self.asked.code()
             self.asked.condition(sympy.Eq(self._made, self.hint), True)
         return int(self.hint)
 
@@ -264,8 +247,11 @@ class SizeNode(SymNode):
 
     def guard_bool(self, file: Any = "", line: int = 0) -> bool:
         """The answer for the example, kept as a condition where sizes decide it."""
-        if self.known() is None:
-            self.asked.condition(self.expr, bool(self.hint))
+        if self.known() is not None:
+            return bool(self.hint)
+        if self.asked.unstripped and self.parts and self.parts[0] == "ne" and self.parts[2].maybe_as_int() == 1:
+            return True
+        self.asked.condition(self.expr, bool(self.hint))
         return bool(self.hint)
 
     def bool_(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import weakref
 from collections import Counter
@@ -37,9 +38,9 @@ from lowering.tensors.promotion import scalar
 
 ROUNDED: Mapping[Any, Any] = {dims.Floor: op.Floor, dims.Ceil: op.Ceil, dims.Round: op.Round}
 """How a number is rounded before it becomes an integer, which cuts off what is left."""
-TORCH = str(Path(torch.__file__).parent)
-HERE = str(Path(__file__).parents[1])
-IRKIT = str(Path(dims.__file__).parents[1])
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+HERE = f"{Path(__file__).parents[1]}{os.sep}"
+IRKIT = f"{Path(dims.__file__).parents[1]}{os.sep}"
 
 
 MOST = 24
@@ -166,28 +167,39 @@ class Tracer:
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(OwnSizes({}), self.options)
-        self.asked = Questions(self.line, self.heard, self.rounded, reached=self.options.reached or id)
+        self.asked = Questions(self.line, self.heard, self.rounded, reached=self.options.reached or id, code=self.code)
         self.examples = Examples(self.asked.hints, kernels=self.options.kernels)
 
     # ------------------------------------------------------------------------------------------ places
 
     def line(self) -> str:
         """The user's line that is being run: the innermost that is neither torch's nor irkit's; "" where none is."""
-        frame: Any = sys._getframe(1)
-        own = self.own
+        frame = self.frame(sys._getframe(1))
+        if frame is None:
+            return ""
+        key = (frame.f_code.co_filename, frame.f_lineno)
+        if key not in self.lines:
+            text = linecache.getline(*key).strip()
+            self.lines[key] = f"{'/'.join(PurePath(key[0]).parts[-2:])}:{key[1]} {text}"
+        return self.lines[key]
+
+    def code(self) -> dict[str, Any]:
+        """The globals of the user's code that is being run; empty where none is."""
+        frame = self.frame(sys._getframe(1))
+        return {} if frame is None else frame.f_globals
+
+    def frame(self, inner: Any) -> Any:
+        """The user's frame that is innermost from there; None where none is."""
+        own, frame = self.own, inner
         while frame is not None:
             code = frame.f_code
             mine = own.get(code)
             if mine is None:
                 mine = own[code] = code.co_filename.startswith((TORCH, HERE, IRKIT, "<"))
             if not mine:
-                key = (code.co_filename, frame.f_lineno)
-                if key not in self.lines:
-                    text = linecache.getline(*key).strip()
-                    self.lines[key] = f"{'/'.join(PurePath(key[0]).parts[-2:])}:{key[1]} {text}"
-                return self.lines[key]
+                return frame
             frame = frame.f_back
-        return ""
+        return None
 
     def heard(self, condition: Any) -> None:
         """Takes other sizes to compare with, where these break what was asked."""

@@ -153,13 +153,20 @@ def first_run(request: Request, known: Registrations) -> Run:
             raise
         sizes = request.hints
         found = run(request, sizes, known, at_once=True)
-    if not found.tracer.asked.fixed:
-        return found
-    try:
-        other = run(request, sizes, known, keep_sizes=True)
-    except Exception:
-        return found
-    return other if len(other.tracer.asked.fixed) < len(found.tracer.asked.fixed) else found
+    places: list[Any] = []
+    while found.tracer.asked.fixed:
+        more = [each for each in found.tracer.asked.fixed.values() if all(each is not place for place in places)]
+        if places and not more:
+            return found
+        places += more
+        try:
+            other = run(request, sizes, known, keep_sizes=tuple(places))
+        except Exception:
+            return found
+        if len(other.tracer.asked.fixed) >= len(found.tracer.asked.fixed):
+            return found
+        found = other
+    return found
 
 
 def top_of(known: Range) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,7 +13,7 @@ import torch
 
 from irkit.core.origins import REPEAT, Origin, plain
 
-TORCH = str(Path(torch.__file__).parent)
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 GENERATED = "<eval_with_key>"  # what torch calls code that it wrote itself
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ([^\n]+)\n\s+([^\n]*)')
 

@@ -313,6 +313,14 @@ def aten_bincount(self: Value, weights: Value | None = None, minlength: Dim = 0)
     return op.ScatterElements(empty, x, added, axis=0, reduction="add")
 
 
+def aten__convert_indices_from_coo_to_csr(self: Value, size: Dim, *, out_int32: bool = False) -> Value:
+    """Where each of `size` rows begins among sorted row numbers, and where the last one ends."""
+    x = cast(self, DType.INT64)
+    none = expand(const(0), (dims.add(size, 1),))
+    counts = op.ScatterElements(none, op.Add(x, const(1)), expand(const(1), x.shape), axis=0, reduction="add")
+    return cast(op.CumSum(counts, const(0)), DType.INT32 if out_int32 else DType.INT64)
+
+
 def aten_histc(self: Value, bins: int = 100, min: Number = 0, max: Number = 0) -> Value:
     """How many elements fall in each of `bins` equal parts of [min, max]; of their own range where min equals max."""
     x = flat(self)

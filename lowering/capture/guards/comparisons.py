@@ -7,6 +7,30 @@ from typing import Any
 
 import sympy
 
+from irkit import dims
+from irkit.dims.algebra import line_of
+from irkit.errors import DimensionError
+
+
+def as_said(condition: Any) -> Any:
+    """A condition in the one way in which it is said: a name on the left, and by itself where one number is left."""
+    condition = in_lowest_terms(condition)
+    if not isinstance(condition, sympy.Eq) or condition.free_symbols & condition.atoms(sympy.Float):
+        return closed(condition)
+    left, right = tuple[Any, Any](condition.args)
+    if left.is_Symbol or not all(s.is_integer for s in condition.free_symbols):
+        return condition
+    if right.is_Symbol:
+        return sympy.Eq(right, left, evaluate=False)
+    left, right = (right, left) if left.is_Integer else (left, right)
+    if right.is_Integer and len(left.free_symbols) == 1 and line_of(left) is not None:
+        try:
+            ((symbol,), (_, number)) = left.free_symbols, dims.solve(left, int(right)) or ("", None)
+        except DimensionError:
+            return condition
+        return condition if number is None else sympy.Eq(symbol, number, evaluate=False)
+    return condition
+
 
 def closed(expr: Any) -> Any:
     """A comparison of an integer with a number, by <= or >= only: torch has several ways to say one thing."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import operator
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -30,8 +31,8 @@ from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
 from lowering.records.source_lines import line_of, trace_of
 from lowering.records.torch_internals import torch_functions
 
-TORCH = str(Path(torch.__file__).parent)
-HERE = str(Path(__file__).parents[2])
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+HERE = f"{Path(__file__).parents[2]}{os.sep}"
 CONTENT = "(asserted of the content of a tensor)"
 TRUTH = "a truth value that the model computes is True"
 FALSEHOOD = "a truth value that the model computes is False"

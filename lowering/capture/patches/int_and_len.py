@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,8 +18,10 @@ class Meta(type):
     """What makes `Int` look like int to those who ask."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], torch.SymInt | torch.SymFloat):
-            return torch.sym_int(args[0])
+        number = args[0] if len(args) == 1 and not kwargs else None
+        number = number.item() if isinstance(number, torch.Tensor) else number
+        if isinstance(number, torch.SymInt | torch.SymFloat):
+            return torch.sym_int(number)
         return int(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -50,15 +52,16 @@ def asks_for_sizes(error: Any) -> bool:
 
 
 @contextmanager
-def sizes_kept(module: torch.nn.Module) -> Iterator[None]:
-    """A block in which the modules of Python that a model's code stands in have an `int` and a `len` that keep sizes.
+def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[None]:
+    """A block in which the modules of Python that a model's code stands in, and those whose globals are `places`, have
+    an `int` and a `len` that keep sizes, and numbers out of data.
 
     Who compares types with `is`, or hands `int` to torch as an element type, sees the difference: this is for models
     that cannot be traced without.
     """
     changed: list[tuple[dict[str, Any], str]] = []
     try:
-        for names in namespaces(module):
+        for names in (*namespaces(module), *places):
             for name, kept in (("int", Int), ("len", length)):
                 if name not in names:
                     names[name] = kept

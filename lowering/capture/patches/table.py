@@ -8,7 +8,7 @@ module that is captured.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal
 
@@ -35,8 +35,8 @@ class Occasion:
     """What torch is patched for: what is done, to which module, and how.
 
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int() and len() in the module's
-    code shall keep sizes, `dynamo` that torch.export traces by it, `nested` that torch.compile traces around it.
-    `heard` is filled with what is asked of sizes.
+    code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it, `nested`
+    that torch.compile traces around it. `heard` is filled with what is asked of sizes.
     """
 
     deed: Deed
@@ -45,6 +45,7 @@ class Occasion:
     keeping: bool = False
     dynamo: bool = False
     nested: bool = False
+    places: Sequence[Any] = ()
     heard: Heard = attrs.field(factory=Heard)
 
     @property
@@ -141,7 +142,7 @@ TABLE: tuple[Patch, ...] = (
         "int(size) and len(tensor) are numbers to Python, which no longer vary; for models that fail otherwise",
         "2.13",
         lambda at: at.keeping and at.module is not None,
-        lambda at: sizes_kept(at.module),  # type: ignore[arg-type]
+        lambda at: sizes_kept(at.module, at.places),  # type: ignore[arg-type]
     ),
     Patch(
         "conditions_left_open",

@@ -7,6 +7,7 @@ torch's own kernels ask, about strides and memory formats, is left out: their op
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 import traceback
@@ -22,8 +23,8 @@ import torch
 
 from lowering.records.torch_internals import ShapeEnv, SLoc, SymNode, torch_functions
 
-TORCH = str(Path(torch.__file__).parent)
-HERE = str(Path(__file__).parents[2])
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+HERE = f"{Path(__file__).parents[2]}{os.sep}"
 END = str(Path(HERE, "capture", "torch_export.py"))
 LIBRARIES = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib", "stdlib", "platstdlib")})
 ZERO = sympy.Integer(0)
@@ -151,7 +152,7 @@ def asking(frame: FrameType | None) -> FrameType | None:
         if name.startswith(HERE) and function not in HANDED:
             return None
         if name.startswith(TORCH):
-            rest = name[len(TORCH) :]
+            rest = name[len(TORCH) - 1 :]
             if rest not in BETWEEN and not (called and function in HANDED):
                 return None if rest.startswith(KERNELS) else frame
         elif not name.startswith(("<", HERE)) and not name.endswith(("functools.py", "contextlib.py")):
@@ -182,8 +183,8 @@ def torch_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
     first: FrameType | None = None
     while frame is not None and frame.f_code.co_filename != END:
         name = frame.f_code.co_filename
-        if name.startswith(TORCH) and name[len(TORCH) :] not in BETWEEN:
-            if not name[len(TORCH) :].startswith((*KERNELS, "/_dynamo", "/_compile")):
+        if name.startswith(TORCH) and name[len(TORCH) - 1 :] not in BETWEEN:
+            if not name[len(TORCH) - 1 :].startswith((*KERNELS, "/_dynamo", "/_compile")):
                 return summary(frame)
             first = first or (None if name.endswith("recording.py") else frame)
         frame = frame.f_back

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import irkit
+from tests.lowering.capture.groups import in_groups
 
 
 class Padded(torch.nn.Module):
@@ -47,3 +48,21 @@ def test_what_needs_a_number_is_refused_as_before():
 
     with pytest.raises(irkit.IrkitError, match="dimension 0 of 'x' was to vary as 'n', and the model works for 3 only"):
         irkit.to_onnx(rounds, (torch.randn(3),), dynamic_shapes=({0: "n"},))
+
+
+class Packed(torch.nn.Module):
+    """Lays rows out by the group that each is of, by code of another module than the model's own."""
+
+    def forward(self, x: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+        return in_groups(x, group, 3)
+
+
+@pytest.mark.parametrize("sorted_groups", [[0, 0, 1, 1, 1, 2, 2], [0, 1, 2], [0, 0, 0, 0, 2]])
+def test_int_of_a_number_in_data_keeps_it(sorted_groups: list[int]):
+    """Also in functions that stand in another module than the model's classes."""
+    x, group = torch.randn(5, 4), torch.tensor([0, 0, 1, 2, 2])
+    program = irkit.to_onnx(Packed(), (x, group), dynamic_shapes=({0: "rows"}, {0: "rows"}), capture="direct")
+    other = torch.tensor(sorted_groups)
+    given = torch.randn(len(other), 4), other
+    assert torch.equal(program(*given), Packed()(*given))
+    assert "int" not in vars(sys.modules[in_groups.__module__])

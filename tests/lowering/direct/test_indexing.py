@@ -1,0 +1,78 @@
+"""Indexing with places, and numbers of places, that the data tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import irkit
+
+
+def loops_weighed(edges: torch.Tensor, weights: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    found = start.clone()
+    loops = edges[0] == edges[1]
+    found[edges[0][loops]] = weights[loops]
+    return found
+
+
+EDGES = ([[0, 1, 2], [0, 2, 1]], [[0, 1, 2], [0, 1, 1]], [[0, 1, 2], [1, 2, 1]], [[3, 0, 2, 2], [3, 0, 2, 1]])
+
+
+@pytest.mark.parametrize("example", EDGES)
+def test_as_many_values_as_places_are_written_one_among_them(example: list[list[int]]):
+    """torch asks of the values whether their first axis is 1 long, which means nothing where it is broadcast."""
+    shapes = ({1: "edges"}, {0: "edges"}, {0: "nodes"})
+    given = torch.tensor(example), torch.rand(len(example[0])), torch.rand(4)
+    program = irkit.to_onnx(loops_weighed, given, dynamic_shapes=shapes, capture="direct")
+    assert not program.report.guards
+    for edges in EDGES:
+        args = torch.tensor(edges), torch.rand(len(edges[0])), torch.rand(6)
+        assert torch.equal(program(*args), loops_weighed(*args))
+
+
+class Written(torch.nn.Module):
+    """Writes values into a place of a tensor."""
+
+    def __init__(self, place: Any) -> None:
+        super().__init__()
+        self.place = place
+
+    def forward(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[self.place] = value
+        return x
+
+
+@pytest.mark.parametrize(
+    ("place", "values"),
+    [
+        (0, (1, 4)), (0, (1,)), ((0, 1), (1,)), ((0, 1), (1, 1)), (slice(1, 3), (1, 4)), (slice(1, 3), (2, 4)),
+        (slice(None), (1, 1)), (torch.tensor([0, 2]), (1, 4)), (torch.tensor([0, 2]), (2, 1)), (None, (3, 4)),
+    ],
+)  # fmt: skip
+def test_values_with_axes_of_one_element_are_written_where_they_fit(place: Any, values: tuple[int, ...]):
+    """As many rows as the example has, for a place with fewer axes than the values too."""
+    x, value = torch.randn(3, 4), torch.randn(values)
+    program = irkit.to_onnx(Written(place), (x, value), dynamic_shapes=({}, {0: "n"}), capture="direct",
+                            specialization="report")  # fmt: skip
+    assert torch.equal(program(x, value), Written(place)(x, value))
+    report = program.check(3)
+    assert report, report
+
+
+def by_rows(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    found = torch.zeros_like(x)
+    for number, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        found[start:stop] = x[start:stop] * (number + 1)
+    return found
+
+
+def test_tensors_are_ends_of_slices():
+    """torch makes a number of each, which is the example's."""
+    given = torch.randn(5, 3), torch.tensor([0, 4, 4, 5])
+    program = irkit.to_onnx(by_rows, given, dynamic_shapes=({0: "rows"}, {}), capture="direct")
+    for rows, ends in (5, [0, 1, 2, 5]), (7, [0, 7, 7, 7]), (1, [0, 0, 0, 1]), (0, [0, 0, 0, 0]), (4, [-4, -3, -1, 4]):
+        args = torch.randn(rows, 3), torch.tensor(ends)
+        assert torch.equal(program(*args), by_rows(*args))
