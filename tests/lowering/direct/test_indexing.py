@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def test_values_with_axes_of_one_element_are_written_where_they_fit(place: Any, 
 
 def by_rows(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     found = torch.zeros_like(x)
-    for number, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+    for number, (start, stop) in enumerate(pairwise(ends)):
         found[start:stop] = x[start:stop] * (number + 1)
     return found
 
