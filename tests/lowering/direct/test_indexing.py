@@ -56,8 +56,7 @@ class Written(torch.nn.Module):
 def test_values_with_axes_of_one_element_are_written_where_they_fit(place: Any, values: tuple[int, ...]):
     """As many rows as the example has, for a place with fewer axes than the values too."""
     x, value = torch.randn(3, 4), torch.randn(values)
-    program = irkit.to_onnx(Written(place), (x, value), dynamic_shapes=({}, {0: "n"}), capture="direct",
-                            specialization="report")  # fmt: skip
+    program = irkit.to_onnx(Written(place), (x, value), dynamic_shapes=({}, {0: "n"}), specialization="report")
     assert torch.equal(program(x, value), Written(place)(x, value))
     report = program.check(3)
     assert report, report

@@ -9,18 +9,14 @@ from typing import Any
 import torch
 
 from lowering.architectures.inputs import Sets
-from tests.tables.architectures.subject import Call, Subject, sets_of
-
-Lengths = Sequence[int]
-"""The sizes of one call, in the order of their names."""
+from tests.tables.architectures.subject import Call, Sizes, Subject, sets_of
 
 
-def listed(
-    source: str, kind: str, name: str, build: Callable[[], Any], call: Callable[..., Call], sizes: Sequence[Lengths]
+def subject_of(
+    source: str, kind: str, name: str, build: Callable[[], Any], call: Callable[..., Call], sizes: Sequence[Sizes]
 ) -> Subject:
-    """A subject that is called with `call(...)` at each of the sizes, which bear the names of its arguments. It has
-    random weights where the library begins with zeros, which would hide what is computed before them."""
-    names = [*inspect.signature(call).parameters]
+    """A subject that is called with `call(...)` of the numbers of each of the sizes. It has random weights where the
+    library begins with zeros, which would hide what is computed before them."""
 
     def built() -> torch.nn.Module:
         model = build()
@@ -30,8 +26,12 @@ def listed(
                     torch.nn.init.normal_(weight, std=0.02)
         return model
 
-    calls = [dict(zip(names, each, strict=True)) for each in sizes]
-    return Subject(source, name, kind, built, lambda _: sets_of(call, calls))
+    return Subject(source, name, kind, built, lambda _: sets_of(lambda **at: call(*at.values()), sizes))
+
+
+def at(names: str, *numbers: Sequence[int]) -> tuple[Sizes, ...]:
+    """The sizes of several calls: the names of the sizes, then the numbers of each call."""
+    return tuple(dict(zip(names.split(), each, strict=True)) for each in numbers)
 
 
 def by_name(subjects: Sequence[Subject]) -> Mapping[str, Subject]:
@@ -44,7 +44,7 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
 
 
-def named(calls: Mapping[str, Call], shapes: Mapping[str, Any]) -> Sets:
+def sets_of_calls(calls: Mapping[str, Call], shapes: Mapping[str, Any]) -> Sets:
     """The sets of calls by their names, of which the first is the example."""
     example, *others = calls
     return Sets(calls[example], shapes, {name: calls[name] for name in others})
@@ -56,7 +56,7 @@ def images(
     """The calls of a model of one argument with images of these numbers, heights and widths."""
     name = next(iter(inspect.signature(model.forward).parameters))
     calls = {f"{b} of {h} x {w}": {name: normal(b, channels, h, w)} for b, h, w in sizes}
-    return named(calls, {name: dict(axes)})
+    return sets_of_calls(calls, {name: dict(axes)})
 
 
 def takes(model: torch.nn.Module, calls: Sequence[Call]) -> bool:

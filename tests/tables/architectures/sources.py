@@ -15,11 +15,6 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "timm": "tests.tables.architectures.timm",
         "torchvision": "tests.tables.architectures.torchvision",
         "diffusers": "tests.tables.architectures.diffusers",
-        "torch_geometric": "tests.tables.architectures.torch_geometric",
-        "torchaudio": "tests.tables.architectures.torchaudio",
-        "sentence_transformers": "tests.tables.architectures.sentence_transformers",
-        "segmentation_models_pytorch": "tests.tables.architectures.segmentation",
-        "speech": "tests.tables.architectures.speech",
     }
 )
 """The module of each source, by the name of its package. A module has `subjects()`: each subject by its name, in order,

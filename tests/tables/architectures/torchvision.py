@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from lowering.architectures.inputs import Sets
-from tests.tables.architectures.listed import by_name, images, named, normal
+from tests.tables.architectures.listed import by_name, images, normal, sets_of_calls
 from tests.tables.architectures.subject import Subject
 
 FREE = ((2, 64, 96), (1, 96, 64), (3, 128, 96))
 """Numbers, heights and widths of images, for models that take any."""
 LARGER = ((2, 96, 128), (1, 128, 96), (3, 160, 128))
 """The same for those that take none so small."""
-KINDS = {"detection": "detection", "segmentation": "segmentation", "video": "video", "optical_flow": "optical flow",
-         "quantization": "quantized"}  # fmt: skip
+KINDS = {
+    "detection": "detection",
+    "segmentation": "segmentation",
+    "video": "video",
+    "optical_flow": "optical flow",
+    "quantization": "quantized",
+}
 """The kind of a model by the module that it is of; the others classify images."""
 
 
@@ -76,7 +81,7 @@ def detected(name: str, model: Any) -> Sets:
     """An image in which things are found."""
     sizes = [(100, 120), (90, 70), (300, 320)] if name.startswith("ssd") else [(64, 96), (96, 70), (50, 50)]
     calls = {f"{h} x {w}": {"images": [normal(3, h, w).sigmoid()]} for h, w in sizes}
-    return named(calls, {"images": [{1: "height", 2: "width"}]})
+    return sets_of_calls(calls, {"images": [{1: "height", 2: "width"}]})
 
 
 CLIPS = ((1, 8, 64, 96), (2, 4, 96, 64), (1, 6, 64, 64))
@@ -91,7 +96,7 @@ def filmed(name: str, model: Any) -> Sets:
     if name == "s3d":
         sizes, axes = ((1, 16, 224, 224), (2, 16, 224, 224), (1, 32, 224, 224)), {0: "batch", 2: "frames"}
     calls = {f"{b} of {t} x {h} x {w}": {"x": normal(b, 3, t, h, w)} for b, t, h, w in sizes}
-    return named(calls, {"x": axes})
+    return sets_of_calls(calls, {"x": axes})
 
 
 def flowing(name: str, model: Any) -> Sets:
@@ -99,14 +104,22 @@ def flowing(name: str, model: Any) -> Sets:
     sizes = ((1, 128, 136), (2, 144, 128), (1, 136, 136))
     calls = {
         f"{b} of {h} x {w}": {
-            "image1": normal(b, 3, h, w).tanh(), "image2": normal(b, 3, h, w, seed=1).tanh(), "num_flow_updates": 3
+            "image1": normal(b, 3, h, w).tanh(),
+            "image2": normal(b, 3, h, w, seed=1).tanh(),
+            "num_flow_updates": 3,
         }
         for b, h, w in sizes
-    }  # fmt: skip
+    }
     axes = {0: "batch", 2: "8*height", 3: "8*width"}
-    return named(calls, {"image1": axes, "image2": axes})
+    return sets_of_calls(calls, {"image1": axes, "image2": axes})
 
 
-SETS = {"classification": classified, "segmentation": classified, "detection": detected, "video": filmed,
-        "optical flow": flowing, "quantized": classified}  # fmt: skip
+SETS = {
+    "classification": classified,
+    "segmentation": classified,
+    "detection": detected,
+    "video": filmed,
+    "optical flow": flowing,
+    "quantized": classified,
+}
 """What models of each kind are called with."""

@@ -1,0 +1,317 @@
+"""Tiny transformers of diffusers that make clips, sound and embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tests.tables.architectures.diffusers_rows import Row, row, steps
+from tests.tables.architectures.listed import at, normal
+
+IMAGES = at("batch height width", (2, 8, 16), (1, 16, 8), (3, 8, 8))
+CLIPS = at("batch frames height width tokens", (2, 3, 8, 16, 5), (1, 2, 16, 8, 7), (3, 1, 8, 8, 2))
+SMALL_WAN: Mapping[str, Any] = {
+    "num_attention_heads": 2,
+    "attention_head_dim": 12,
+    "in_channels": 4,
+    "out_channels": 4,
+    "text_dim": 12,
+    "freq_dim": 8,
+    "ffn_dim": 16,
+    "num_layers": 2,
+    "rope_max_seq_len": 32,
+}
+
+
+def video(batch: int, frames: int, height: int, width: int, tokens: int) -> dict[str, Any]:
+    """What a transformer of clips is called with."""
+    return {
+        "hidden_states": normal(batch, 4, frames, height, width),
+        "encoder_hidden_states": normal(batch, tokens, 12),
+        "timestep": steps(batch),
+    }
+
+
+ROWS: tuple[Row, ...] = (
+    row(
+        "prior",
+        "PriorTransformer",
+        {
+            "num_attention_heads": 2,
+            "attention_head_dim": 4,
+            "num_layers": 2,
+            "embedding_dim": 8,
+            "num_embeddings": 7,
+            "additional_embeddings": 4,
+        },
+        lambda b: {
+            "hidden_states": normal(b, 8),
+            "timestep": steps(b),
+            "proj_embedding": normal(b, 8),
+            "encoder_hidden_states": normal(b, 7, 8),
+            "attention_mask": torch.ones(b, 7),
+        },
+        at("batch", (2,), (1,), (3,)),
+    ),
+    row(
+        "latte",
+        "LatteTransformer3DModel",
+        {
+            "num_attention_heads": 2,
+            "attention_head_dim": 8,
+            "in_channels": 4,
+            "out_channels": 8,
+            "num_layers": 1,
+            "sample_size": 8,
+            "patch_size": 2,
+            "num_embeds_ada_norm": 1000,
+            "norm_type": "ada_norm_single",
+            "norm_elementwise_affine": False,
+            "norm_eps": 1e-06,
+            "attention_bias": True,
+            "caption_channels": 12,
+            "cross_attention_dim": 16,
+            "video_length": 2,
+        },
+        lambda b, s: {
+            "hidden_states": normal(b, 4, 2, 8, 8),
+            "timestep": steps(b),
+            "encoder_hidden_states": normal(b, s, 12),
+        },
+        at("batch tokens", (2, 5), (1, 7), (3, 1)),
+    ),
+    row("wan", "WanTransformer3DModel", SMALL_WAN, video, CLIPS),
+    row(
+        "wan_i2v",
+        "WanTransformer3DModel",
+        {**SMALL_WAN, "image_dim": 12, "added_kv_proj_dim": 24},
+        lambda *s: {**video(*s), "encoder_hidden_states_image": normal(s[0], 6, 12)},
+        CLIPS,
+    ),
+    row(
+        "wan_vace",
+        "WanVACETransformer3DModel",
+        {**SMALL_WAN, "vace_layers": [0], "vace_in_channels": 8},
+        lambda *s: {**video(*s), "control_hidden_states": normal(s[0], 8, *s[1:4])},
+        CLIPS,
+    ),
+    row("skyreels", "SkyReelsV2Transformer3DModel", SMALL_WAN, video, CLIPS),
+    row(
+        "hunyuan_video",
+        "HunyuanVideoTransformer3DModel",
+        {
+            "in_channels": 4,
+            "out_channels": 4,
+            "num_attention_heads": 2,
+            "attention_head_dim": 10,
+            "num_layers": 1,
+            "num_single_layers": 1,
+            "num_refiner_layers": 1,
+            "text_embed_dim": 12,
+            "pooled_projection_dim": 8,
+            "rope_axes_dim": (2, 4, 4),
+        },
+        lambda b, f, h, w, s: {
+            **video(b, f, h, w, s),
+            "encoder_attention_mask": torch.ones(b, s),
+            "pooled_projections": normal(b, 8),
+            "guidance": torch.full((b,), 1000.0),
+        },
+        CLIPS,
+    ),
+    row(
+        "allegro",
+        "AllegroTransformer3DModel",
+        {
+            "num_attention_heads": 2,
+            "attention_head_dim": 12,
+            "num_layers": 1,
+            "cross_attention_dim": 24,
+            "caption_channels": 12,
+            "sample_width": 8,
+            "sample_height": 8,
+            "sample_frames": 8,
+        },
+        lambda b, s: {
+            "hidden_states": normal(b, 4, 2, 8, 8),
+            "timestep": steps(b),
+            "encoder_hidden_states": normal(b, s, 12),
+            "encoder_attention_mask": torch.ones(b, s),
+            "attention_mask": torch.ones(b, 2, 8, 8),
+        },
+        at("batch tokens", (2, 5), (1, 7)),
+    ),
+    row(
+        "mochi",
+        "MochiTransformer3DModel",
+        {
+            "num_attention_heads": 2,
+            "attention_head_dim": 8,
+            "num_layers": 2,
+            "pooled_projection_dim": 16,
+            "in_channels": 4,
+            "text_embed_dim": 12,
+            "time_embed_dim": 4,
+            "max_sequence_length": 8,
+        },
+        lambda b, f, h, w, s: {**video(b, f, h, w, s), "encoder_attention_mask": torch.ones(b, s, dtype=torch.bool)},
+        CLIPS,
+    ),
+    row(
+        "cogvideox",
+        "CogVideoXTransformer3DModel",
+        {
+            "num_attention_heads": 2,
+            "attention_head_dim": 8,
+            "in_channels": 4,
+            "out_channels": 4,
+            "time_embed_dim": 2,
+            "text_embed_dim": 12,
+            "num_layers": 2,
+            "sample_width": 8,
+            "sample_height": 8,
+            "sample_frames": 9,
+            "max_text_seq_length": 5,
+        },
+        lambda b, f, h, w, s: {
+            "hidden_states": normal(b, f, 4, h, w),
+            "encoder_hidden_states": normal(b, 5, 12),
+            "timestep": steps(b),
+        },
+        at("batch frames height width tokens", (2, 3, 8, 8, 5), (1, 3, 8, 8, 5), (3, 3, 8, 8, 5)),
+    ),
+    row(
+        "ltx",
+        "LTXVideoTransformer3DModel",
+        {
+            "in_channels": 4,
+            "out_channels": 4,
+            "num_attention_heads": 2,
+            "attention_head_dim": 8,
+            "cross_attention_dim": 16,
+            "num_layers": 1,
+            "caption_channels": 12,
+        },
+        lambda b, s: {
+            "hidden_states": normal(b, 12, 4),
+            "encoder_hidden_states": normal(b, s, 12),
+            "timestep": steps(b),
+            "encoder_attention_mask": torch.ones(b, s, dtype=torch.bool),
+            "num_frames": 3,
+            "height": 2,
+            "width": 2,
+        },
+        at("batch tokens", (2, 5), (1, 7), (3, 1)),
+    ),
+    row(
+        "stable_audio",
+        "StableAudioDiTModel",
+        {
+            "sample_size": 4,
+            "in_channels": 3,
+            "out_channels": 3,
+            "num_layers": 2,
+            "attention_head_dim": 4,
+            "num_attention_heads": 2,
+            "num_key_value_attention_heads": 2,
+            "time_proj_dim": 8,
+            "global_states_input_dim": 8,
+            "cross_attention_input_dim": 6,
+            "cross_attention_dim": 4,
+        },
+        lambda b, n, s: {
+            "hidden_states": normal(b, 3, n),
+            "timestep": torch.linspace(0.1, 0.9, b),
+            "encoder_hidden_states": normal(b, s, 6),
+            "global_hidden_states": normal(b, 1, 8),
+            "rotary_embedding": (normal(n + 1, 2), normal(n + 1, 2)),
+        },
+        at("batch length tokens", (2, 4, 5), (1, 6, 7), (3, 9, 1)),
+    ),
+    row(
+        "t5_film",
+        "T5FilmDecoder",
+        {"input_dims": 8, "targets_length": 6, "d_model": 16, "num_layers": 2, "num_heads": 2, "d_kv": 4, "d_ff": 24},
+        lambda b, s: {
+            "encodings_and_masks": [(normal(b, s, 16), torch.ones(b, s))],
+            "decoder_input_tokens": normal(b, 6, 8),
+            "decoder_noise_time": torch.linspace(0.1, 0.9, b),
+        },
+        at("batch tokens", (2, 5), (1, 7)),
+    ),
+    row(
+        "transformer_temporal",
+        "TransformerTemporalModel",
+        {"num_attention_heads": 2, "attention_head_dim": 8, "in_channels": 8, "num_layers": 1, "norm_num_groups": 4},
+        lambda b, h, w: {"hidden_states": normal(4 * b, 8, h, w), "num_frames": 4, "return_dict": False},
+        IMAGES,
+    ),
+    row(
+        "cosmos",
+        "CosmosTransformer3DModel",
+        {
+            "in_channels": 4,
+            "out_channels": 4,
+            "num_attention_heads": 2,
+            "attention_head_dim": 12,
+            "num_layers": 2,
+            "mlp_ratio": 2,
+            "text_embed_dim": 12,
+            "adaln_lora_dim": 4,
+            "max_size": (4, 32, 32),
+            "patch_size": (1, 2, 2),
+            "rope_scale": (2.0, 1.0, 1.0),
+            "extra_pos_embed_type": "learnable",
+            "concat_padding_mask": True,
+        },
+        lambda b, f, h, w, s: {**video(b, f, h, w, s), "fps": 30, "padding_mask": torch.zeros(1, 1, h, w)},
+        CLIPS,
+    ),
+    row(
+        "easyanimate",
+        "EasyAnimateTransformer3DModel",
+        {
+            "num_attention_heads": 2,
+            "attention_head_dim": 16,
+            "in_channels": 4,
+            "out_channels": 4,
+            "patch_size": 2,
+            "sample_width": 16,
+            "sample_height": 16,
+            "num_layers": 1,
+            "mmdit_layers": 1,
+            "time_embed_dim": 2,
+            "text_embed_dim": 12,
+        },
+        video,
+        CLIPS,
+    ),
+    row(
+        "kandinsky5",
+        "Kandinsky5Transformer3DModel",
+        {
+            "in_visual_dim": 4,
+            "in_text_dim": 12,
+            "in_text_dim2": 8,
+            "time_dim": 16,
+            "out_visual_dim": 4,
+            "model_dim": 32,
+            "ff_dim": 48,
+            "num_text_blocks": 1,
+            "num_visual_blocks": 1,
+            "axes_dims": (4, 4, 8),
+        },
+        lambda b, s: {
+            "hidden_states": normal(b, 1, 8, 8, 4),
+            "encoder_hidden_states": normal(b, s, 12),
+            "timestep": steps(b),
+            "pooled_projections": normal(b, 8),
+            "visual_rope_pos": [torch.arange(1), torch.arange(4), torch.arange(4)],
+            "text_rope_pos": torch.arange(s),
+        },
+        at("batch tokens", (2, 5), (1, 7)),
+    ),
+)
+"""Each with what it is built with, what it is called with, and the sizes of its calls."""
