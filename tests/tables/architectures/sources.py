@@ -15,6 +15,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "timm": "tests.tables.architectures.timm",
         "torchvision": "tests.tables.architectures.torchvision",
         "diffusers": "tests.tables.architectures.diffusers",
+        "torch_geometric": "tests.tables.architectures.torch_geometric",
     }
 )
 """The module of each source, by the name of its package. A module has `subjects()`: each subject by its name, in order,
