@@ -38,6 +38,8 @@ from typing import Any
 WAYS = ("eager", "compile", "irkit", "loaded", "bound", "optimum", "irkit in optimum", "genai", "irkit in genai")
 HERE = Path(__file__).resolve().parent
 VOCABULARY = 8000
+OLDER = 20
+"""An opset that the ONNX Runtime beside optimum reads, which may be an older one."""
 
 Generate = Callable[[int], list[list[int]]]
 """Tokens by their number: those that were generated, for each prompt."""
@@ -87,13 +89,15 @@ def write_folder(way: str, folder: Path, options: argparse.Namespace) -> None:
     elif way == "genai":
         model.save_pretrained(folder / "model")
         write_for_genai(folder / "model", folder)
+    elif way == "irkit in optimum":
+        lowering.export_hf(model, folder, "optimum", opset=OLDER)
     else:
-        lowering.export_hf(model, folder, way.rpartition(" ")[2])
+        lowering.export_hf(model, folder, "genai")
 
 
 def write_for_genai(source: Path, folder: Path) -> None:
     """The model that onnxruntime-genai's own builder makes of a folder of transformers', without a tokenizer."""
-    from onnxruntime_genai.models.builder import create_model
+    from onnxruntime_genai.models.builder import create_model, parse_extra_options
     from transformers import AutoTokenizer
 
     class NoTokenizer:
@@ -102,8 +106,13 @@ def write_for_genai(source: Path, folder: Path) -> None:
         def save_pretrained(self, *_: Any, **__: Any) -> None:
             """Writes nothing."""
 
+        def get_vocab(self) -> dict[str, int]:
+            """No tokens."""
+            return {}
+
     AutoTokenizer.from_pretrained = lambda *_, **__: NoTokenizer()  # type: ignore[method-assign]
-    create_model("", str(source), str(folder), "fp32", "cpu", str(folder / "cache"))
+    asked = ("", str(source), str(folder), "fp32", "cpu", str(folder / "cache"))
+    create_model(*asked, **parse_extra_options(*asked, []))
 
 
 # ---------------------------------------------------------------------------------------------- ways to generate
@@ -133,19 +142,23 @@ def by_bound(model: Any, prompts: Sequence[Sequence[int]]) -> Generate:
     step = lowering.generation(model).decode.bound(keep="past_key_values")
     ids = torch.tensor(prompts)
 
+    def asked(tokens: torch.Tensor, past: int) -> dict[str, Any]:
+        """The arguments of a step, as transformers' loop gives them."""
+        places = torch.arange(past, past + tokens.shape[1]).expand(len(prompts), -1)
+        mask = torch.ones((len(prompts), past + tokens.shape[1]), dtype=torch.int64)
+        rest = {"logits_to_keep": 1, "use_cache": True, "return_dict": True}
+        return {"input_ids": tokens, "attention_mask": mask, "position_ids": places, **rest}
+
     def tokens(count: int) -> list[list[int]]:
-        asked = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "past_key_values": DynamicCache()}
-        result, kept = step.run(kwargs=asked)
+        result, kept = step.run(kwargs={**asked(ids, 0), "past_key_values": DynamicCache()})
         found: list[Any] = []
-        for length in range(ids.shape[1] + 1, ids.shape[1] + 1 + count):
-            scores = result.logits[:, -1]
+        while True:
+            scores = result.logits[:, -1].clone()
             scores[:, 2] = -torch.inf  # the token that ends a text, which other ways may not choose either
             found.append(scores.argmax(-1, keepdim=True))
             if len(found) == count:
-                break
-            mask = torch.ones((len(prompts), length), dtype=torch.int64)
-            result, kept = step.run(kwargs={"input_ids": found[-1], "attention_mask": mask}, kept=kept)
-        return torch.cat(found, 1).tolist()
+                return torch.cat(found, 1).tolist()
+            result, kept = step.run(kwargs=asked(found[-1], ids.shape[1] + len(found) - 1), kept=kept)
 
     return tokens
 
@@ -237,7 +250,7 @@ def run_apart(way: str, folder: Path, options: argparse.Namespace, task: str) ->
     own = task == "measure" and way.endswith("optimum")
     python = options.optimum if own else sys.executable
     given = [f"--{n}={getattr(options, n)}" for n in ("layers", "width", "prompt", "tokens", "batch", "threads")]
-    command = [python, str(HERE / "generation.py"), *given, "--task", task, "--way", way, "--folder", str(folder)]
+    command = [python, "-m", "benchmarks.generation", *given, "--task", task, "--way", way, "--folder", str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=options.environment)
     except OSError as error:

@@ -24,6 +24,9 @@ import irkit.transformers
 from tests.zoo.generating import GENERATORS, Generator
 
 PAGE = Path(__file__).parents[2] / "docs" / "measured" / "transformers_exports.md"
+CACHES = ("past_key_values", "cache_params")
+"""The arguments by which steps are given a cache."""
+
 HEAD = """# Models by transformers' exporters
 
 Written by `make transformers-exports`: tiny models of transformers {version} with random weights, exported by
@@ -59,15 +62,18 @@ def tensors(result: Any) -> list[torch.Tensor]:
 
 
 def greedy(prefill: Any, decode: Any, first: dict[str, Any], step: dict[str, Any], count: int) -> list[list[int]]:
-    """Tokens chosen greedily by what answers prompts and what answers steps; `first` and `step` are examples."""
+    """Tokens chosen greedily by what answers prompts and what answers steps; `first` and `step` are examples. A step
+    that has no cache is given all tokens again."""
     result, found = prefill(**first), list[list[int]]()
     name = "decoder_input_ids" if "decoder_input_ids" in step else "input_ids"
     mask, places = step.get("attention_mask"), step.get("position_ids")
+    whole = None if any(cache in step for cache in CACHES) else first[name]
     for i in range(count):
         chosen = result.logits[:, -1:].argmax(-1)
         found.append(chosen.flatten().tolist())
-        asked = {**step, name: chosen}
-        for cache in ("past_key_values", "cache_params"):
+        whole = None if whole is None else torch.cat([whole, chosen], 1)
+        asked = {**step, name: chosen if whole is None else whole}
+        for cache in CACHES:
             if cache in step:
                 asked[cache] = getattr(result, cache)
         if name == "input_ids" and isinstance(mask, torch.Tensor) and i:
