@@ -32,6 +32,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def write_for_genai(source: Path, folder: Path) -> None:
             """No tokens."""
             return {}
 
-    AutoTokenizer.from_pretrained = lambda *_, **__: NoTokenizer()  # type: ignore[method-assign]
+    AutoTokenizer.from_pretrained = lambda *_, **__: NoTokenizer()
     asked = ("", str(source), str(folder), "fp32", "cpu", str(folder / "cache"))
     create_model(*asked, **parse_extra_options(*asked, []))
 
@@ -179,8 +180,8 @@ def by_optimum(folder: Path, prompts: Sequence[Sequence[int]], options: argparse
 def by_genai(folder: Path, prompts: Sequence[Sequence[int]], options: argparse.Namespace) -> Generate:
     """Tokens by onnxruntime-genai of a folder."""
     import numpy as np
-    import onnxruntime_genai as genai
 
+    genai: Any = import_module("onnxruntime_genai")  # an extra
     config = genai.Config(str(folder))
     config.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": options.threads}}}}))
     model, length = genai.Model(config), len(prompts[0])
