@@ -13,6 +13,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"grid_thw|vision_utils.py", "the model", "Python loops over the grids of the images, which are data"),
     (r"range\(|\bfor .* in ", "the model", "Python loops over a size, which fixes it"),
     (r"^CaptureError: .*was to vary", "the model", "Python asks for a size, which fixes it"),
+    (r"sparse_compressed_tensor", "irkit", "sparse tensors are not met, and torch.export asks what data holds"),
+    (r"\.numpy\(\) is not supported", "the model", "it leaves torch, for SciPy or NumPy"),
     (r"ContractError", "the model", "it takes another way at such a size, and the program refuses it"),
     (r"^time-out|more than \d+ CPU seconds", "nobody", "it takes too long here"),
     (r"^crash", "nobody", "its process ended"),
@@ -35,6 +37,12 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         "nobody",
         "the tiny model is ill-conditioned: of groups of one element eager's norm gives zeros, the program's roundings "
         "of 7e-6, and a LayerNorm behind enlarges them",
+    ),
+    (
+        "PPFConv",
+        "differ by more",
+        "irkit",
+        "an edge from a node to itself has an angle of atan2(0, 0), whose result hangs on the sign of a zero",
     ),
     (r"informer\b", "Attention mask should be", "transformers", MASK_KEPT),
     (r"aimv2", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_aimv2.py:283")),
