@@ -76,7 +76,8 @@ def process_of(runtime: Runtime, requests: Sequence[Path], seconds: float) -> st
         )
     except subprocess.TimeoutExpired:
         return f"{runtime.name} took more than {seconds:g} seconds"
-    last = " ".join(done.stderr[-TAIL:].split())
+    said = done.stderr.partition("stack backtrace:")[0]  # Rust says why before it, and paths of its build in it
+    last = " ".join(said[-TAIL:].split())
     if done.returncode < 0:
         return f"the process of {runtime.name} was ended by signal {-done.returncode}: {last}"
     return last or f"the process of {runtime.name} ended with {done.returncode}"
