@@ -23,7 +23,8 @@ from lowering.capture.guards.guards import (
     is_small,
     shape_env_of,
 )
-from lowering.capture.inputs.calls import Call, flat_signature, keep_unchanged
+from lowering.capture.inputs.calls import Call, flat_signature
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
 from lowering.capture.patches.int_and_len import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing

@@ -25,11 +25,10 @@ import torch
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.core.vocabulary import CONSTANT
-from lowering.direct.repeats import PLAIN, SIZES
+from lowering.capture.inputs.alike import SIMPLE, functions_of
+from lowering.direct.repeats import SIZES
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
-
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), *PLAIN)
 
 
 class Unmatched(Exception):
@@ -285,24 +284,6 @@ def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
 def is_computed(name: str, held: Any) -> bool:
     """Whether an attribute of a class is computed when it is read."""
     return not name.startswith("__") and hasattr(type(held), "__get__") and not inspect.isfunction(held)
-
-
-def functions_of(classes: Sequence[type]) -> Iterator[types.FunctionType]:
-    """The functions of classes of modules that may run when these are called, but for those of torch."""
-    for cls in classes:
-        for one in cls.__mro__:
-            if not one.__module__.startswith("torch.nn.modules") and one is not object:
-                for name, function in vars(one).items():
-                    if inspect.isfunction(function) and name != "__init__":
-                        yield function
-                        yield from unwrapped(function)
-
-
-def unwrapped(function: Any) -> Iterator[types.FunctionType]:
-    """The functions that a decorated one calls in the end."""
-    while inspect.isfunction(inside := getattr(function, "__wrapped__", None)):
-        yield inside
-        function = inside
 
 
 def effects_of(tracer: Tracer) -> tuple[Any, ...]:

@@ -20,7 +20,8 @@ from irkit.errors import IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
-from lowering.capture.inputs.calls import as_module, keep_unchanged, name_of
+from lowering.capture.inputs.calls import as_module, name_of
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB

@@ -13,6 +13,8 @@ traced all the same, and where that gives something else than was taken over, th
 from __future__ import annotations
 
 import functools
+import inspect
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,8 +31,8 @@ from irkit.core.ir import Value
 from irkit.core.origins import Origin
 from irkit.core.vocabulary import PARAM
 from irkit.rewriting.numbering import is_random
+from lowering.capture.inputs.alike import SIMPLE, Below, Likes
 from lowering.direct.caches import (
-    SIMPLE,
     Answer,
     Ask,
     Asking,
@@ -42,37 +44,36 @@ from lowering.direct.caches import (
     Unmatched,
     Watch,
     effects_of,
-    functions_of,
     is_asked_only,
     unmet,
 )
-from lowering.direct.repeats import SIZES, SMALL, Index, TakenOver, rebuilt, recognize_values
+from lowering.direct.repeats import SIZES, Index, TakenOver, rebuilt, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 
-INTERNAL = frozenset(torch.nn.Module().__dict__)
 TRIES = 3
 """How many calls with equal arguments are looked at before others like them are traced as they come."""
 
 
 @attrs.frozen(eq=False)
 class Called:
-    """What a call of a module gave, of which tensors, with which weights; `parts` are the module and its children,
-    `state` is that of its attributes, `read`
-    those of them that it read among the ones that differ; `counts` are the names taken before it and by it."""
+    """What a call of a module gave, of which tensors, with which weights; `below` is what the module was made of,
+    `read` are those of its attributes that it read among the ones that differ; `counts` are the names taken by it,
+    after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered."""
 
-    parts: Sequence[torch.nn.Module]
+    below: Below
     path: str
     inputs: tuple[Value, ...]
     results: Any
     weights: Mapping[Value, Sequence[int]]
-    state: tuple[Any, ...]
     read: frozenset[tuple[int, str]]
     before: Mapping[str, int]
     counts: Mapping[str, int]
     operators: int
     decomposed: Mapping[str, int]
-    asks: tuple[Ask, ...] = ()
+    asks: tuple[Ask, ...]
+    fresh: tuple[Value, ...]
+    answers: tuple[Value, ...]
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -80,74 +81,74 @@ class Calls(Asking):
     """The calls that were met in a run, by what they are called with; and the attributes that were read so far of those
     in which equal modules differ."""
 
-    likes: Mapping[int, int]
-    hooks: Mapping[int, Sequence[Mapping[Any, Any]]]
-    last: frozenset[int] = frozenset()
+    likes: Likes
+    last: frozenset[int]
     watched: set[tuple[type, str]] = attrs.field(factory=set)
     known: dict[Any, list[Called | None]] = attrs.field(factory=dict)
     times: Counter[int] = attrs.field(factory=Counter)
 
     def called(self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What a module gives."""
-        if self.tracer.frames or any(self.hooks[id(module)]):
+        if self.tracer.frames or any(self.likes.below[id(module)].hooks):
             return forward(*args, **kwargs)
         tensors: list[Traced] = []
         objects: list[Any] = []
         with unmet():
             try:
-                key = (self.likes[id(module)], surroundings(), self.key((args, kwargs), tensors, objects))
+                key = (self.likes.numbers[id(module)], surroundings(), self.key((args, kwargs), tensors, objects))
                 require_asked_only(module, objects)
             except Unmatched:
                 key = None
             tries = self.known.setdefault(key, []) if key is not None else []
-            parts = list(module.modules()) if tries else []
-            likely = (each for each in tries if each is not None and self.is_like(each, parts))
-            found = next((made for each in likely if (made := self.again(each, parts, tensors))), None)
-        if found is not None and id(module) not in self.last:
-            return self.taken(found, parts, tensors, objects)
-        if key is None or (found is None and len(tries) >= TRIES):
+            below = self.likes.of(module) if key is not None else None
+            found = None if below is None else self.found(tries, below, tensors)
+        if below is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
+        if found is not None and id(module) not in self.last:
+            return self.taken(found, below.parts, tensors, objects)
         tracer = self.tracer
         effects, names = effects_of(tracer), Counter(tracer.counts)
         written, alive = len(tracer.written), len(tracer.alive)
         level = Level(module, tracer.modules[-1], tensors, objects, effects, names, written, alive)
         if found is None:
-            return self.traced(level, forward, args, kwargs, tries)
+            return self.traced(level, below, forward, args, kwargs, tries)
         with self.noting(level):
             returned = forward(*args, **kwargs)
         with unmet():
             self.compare(found, returned, level)
         return returned
 
-    def is_like(self, other: Called, parts: Sequence[torch.nn.Module]) -> bool:
+    def found(self, tries: Sequence[Called | None], below: Below, given: Sequence[Traced]) -> Again | None:
+        """The first of some calls that a module makes again; None where it makes none of them."""
+        likely = (each for each in tries if each is not None and self.is_like(each, below))
+        return next((made for each in likely if (made := self.again(each, below, given))), None)
+
+    def is_like(self, other: Called, below: Below) -> bool:
         """Whether a module has the attributes of one that was called, as far as that read them."""
-        state = state_of(parts)
-        if len(state) != len(other.state):
+        differing = self.likes.differences(other.below, below)
+        if differing is None:
             return False
-        for one, a, b in zip(other.parts, other.state, state, strict=True):
-            if a.keys() != b.keys():
-                return False
-            for name in a:
-                unread = (type(one), name) in self.watched and (id(one), name) not in other.read
-                if not unread and a[name] != b[name]:
-                    return False
-        return True
+        parts = other.below.parts
+        return all(
+            (type(parts[place]), name) in self.watched and (id(parts[place]), name) not in other.read
+            for place, name in differing
+        )
 
     # ------------------------------------------------------------------------------------------ the first call
 
     def traced(
-        self, level: Level, forward: Callable[..., Any], args: Any, kwargs: Any, tries: list[Called | None]
-    ) -> Any:
+        self, level: Level, below: Below, forward: Callable[..., Any], args: Any, kwargs: Any,
+        tries: list[Called | None],
+    ) -> Any:  # fmt: skip
         """What a module gives where it runs, kept for others like it if it does nothing but compute that."""
         tracer, module, given = self.tracer, level.module, level.given
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
-        parts = list(module.modules())
-        state, start = state_of(parts), len(self.reads)
+        start = len(self.reads)
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
         with self.noting(level):
             returned = forward(*args, **kwargs)
         kept = level.failed or level.keeps_answers()
-        if kept or self.left_something(level) or not same_state(state, state_of(list(module.modules()))):
+        if kept or self.left_something(level) or self.likes.differences(below, self.likes.of(module)) != frozenset():
             tries.append(None)
             return returned
         with unmet():
@@ -164,8 +165,10 @@ class Calls(Asking):
             counts, operators = tracer.counts - before, tracer.calls - calls - sum(a.operators for a in level.asks)
             own = sum((Counter(ask.decomposed) for ask in level.asks), Counter())
             kept = Called(
-                parts, level.path, inputs, results, {}, state, frozenset(self.reads[start:]), before,
+                below, level.path, inputs, results, {}, frozenset(self.reads[start:]), before,
                 counts, operators, Counter(tracer.scope.decomposed) - decomposed - own, tuple(level.asks),
+                tuple(fresh_of([results, *(ask.given for ask in level.asks)])),
+                tuple(value for ask in level.asks for value in ask.answers),
             )  # fmt: skip
             tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
         return returned
@@ -205,36 +208,60 @@ class Calls(Asking):
         tensor that it was not given."""
         tracer = self.tracer
         weights: dict[Value, list[int]] = {}
-        for number, weight in enumerate(weights_of(call.parts)):
+        for number, weight in enumerate(call.below.weights):
             held = tracer.handles.get(id(weight))
             if held is not None:
                 if held[1].memory.version or held[1].memory.torn or held[1].lenses:
                     return None
                 weights.setdefault(held[1].value, []).append(number)
-        stop = {*call.inputs, *weights, *(value for ask in call.asks for value in ask.answers)}
-        roots = fresh_of([call.results, *(ask.given for ask in call.asks)])
-        reached = walk.post_order(tuple(roots), stop=stop.__contains__)
+        stop = {*call.inputs, *weights, *call.answers}
+        reached = walk.post_order(call.fresh, stop=stop.__contains__)
         if any(value.op == PARAM or is_random(value) for value in reached):
             return None
         return attrs.evolve(call, weights=weights)
 
     # ------------------------------------------------------------------------------------------ the others
 
-    def again(self, call: Called, parts: Sequence[torch.nn.Module], given: Sequence[Traced]) -> Again | None:
+    def again(self, call: Called, below: Below, given: Sequence[Traced]) -> Again | None:
         """A call with the weights of another module, of other tensors; None where these are not as they were."""
         tracer = self.tracer
-        theirs = list(weights_of(parts))
-        swaps = {old: tracer.read(tracer.handle(each)) for old, each in zip(call.inputs, given, strict=True)}
+        rename = functools.partial(renamed, call, tracer.modules[-1], Counter(tracer.counts))
+        values = [tracer.read(tracer.handle(each)) for each in given]
+        before = self.once_before(call, below, values)
+        if before is not None:
+            return Again(call, before.values, rename, before)
+        swaps = dict(zip(call.inputs, values, strict=True))
         for old, numbers in call.weights.items():
-            handles = [tracer.handle(theirs[number]) for number in numbers]
+            handles = [tracer.handle(below.weights[number]) for number in numbers]
             new = tracer.read(handles[0])
             tied = all(tracer.read(each) is new for each in handles)  # what was one tensor there is one here
             written = any(each.memory.version or each.memory.torn for each in handles)
             if written or not tied or new.type != old.type or new.op != old.op:
                 return None
             swaps[old] = new
-        rename = functools.partial(renamed, call, tracer.modules[-1], Counter(tracer.counts))
         return Again(call, swaps, rename)
+
+    def once_before(self, call: Called, below: Below, values: Sequence[Value]) -> TakenOver | None:
+        """In a trial, the same call in the run before, where that took over the same with these inputs and weights;
+        None elsewhere, and where anything from outside was written."""
+        tracer, place = self.tracer, id(below.parts[0])
+        if tracer.before is None:
+            return None
+        calls, count, known = tracer.before.taken.get(place, ()), self.times[place], tracer.before.outside
+        if count >= len(calls) or tracer.effects["outside"]:
+            return None
+        found = calls[count]
+        if not found.is_of(call.below.parts[0], call.inputs, call.fresh, call.answers):
+            return None
+        if any(found.values[old] is not new for old, new in zip(call.inputs, values, strict=True)):
+            return None
+        weights = below.weights
+        same = all(
+            known.get(id(weights[number])) is found.values[old]
+            for old, numbers in call.weights.items()
+            for number in numbers
+        )
+        return found if same else None
 
     def grown(self, found: Again, results: Any) -> Again:
         """The same with the values among results, too."""
@@ -251,7 +278,7 @@ class Calls(Asking):
         """The results of a call as the model gets them, which count as met; objects are asked what they were asked."""
         tracer, call = self.tracer, found.call
         found = self.as_before(found, own[0])
-        places = dict(zip(map(id, call.parts), map(id, own), strict=True))
+        places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
         self.reads += [(places[place], name) for place, name in call.read]
         names, known = Counter(call.counts), list(given)
         for ask in call.asks:
@@ -289,6 +316,8 @@ class Calls(Asking):
             return found
         calls, count = tracer.before.taken.get(place, ()), self.times[place]
         self.times[place] += 1
+        if found.before is not None:
+            return found
         if count < len(calls) and calls[count].is_again(found.taken_over(found.values)):
             return attrs.evolve(found, before=calls[count])
         tracer.open_index()
@@ -364,9 +393,7 @@ class Again:
     def taken_over(self, values: Mapping[Value, Value]) -> TakenOver:
         """What is to be known of it in a trial, where values have become these."""
         call = self.call
-        given = fresh_of([call.results, *(ask.given for ask in call.asks)])
-        answers = tuple(value for ask in call.asks for value in ask.answers)
-        return TakenOver(call.parts[0], call.inputs, tuple(given), answers, values)
+        return TakenOver(call.below.parts[0], call.inputs, call.fresh, call.answers, values)
 
 
 def tensors_of(returned: Any) -> list[Traced]:
@@ -410,53 +437,6 @@ def surroundings() -> Any:
 # ---------------------------------------------------------------------------------------------- equal modules
 
 
-def state_of(parts: Sequence[torch.nn.Module]) -> tuple[dict[str, Any], ...]:
-    """The attributes of modules, each as it stands: simple ones themselves, others by identity."""
-    return tuple(
-        {name: each if isinstance(each, SIMPLE) else Same(each) for name, each in one.__dict__.items()
-         if name not in INTERNAL and name != "forward"}
-        for one in parts
-    )  # fmt: skip
-
-
-@attrs.frozen(eq=False)
-class Same:
-    """An object that is equal to itself only, or to a list, tuple or dict of the same simple content."""
-
-    held: Any
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Same):
-            return False
-        return self.held is other.held or (is_plain(self.held) and is_plain(other.held) and self.held == other.held)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def is_plain(held: Any) -> bool:
-    """Whether a tuple, list or dict has simple content only."""
-    if type(held) is dict:
-        return all(isinstance(each, SIMPLE) for pair in held.items() for each in pair)
-    return type(held) in (tuple, list) and all(isinstance(each, SIMPLE) for each in held)
-
-
-def same_state(a: tuple[dict[str, Any], ...], b: tuple[dict[str, Any], ...]) -> bool:
-    """Whether attributes are the same."""
-    return len(a) == len(b) and all(x == y for x, y in zip(a, b, strict=True))
-
-
-def weights_of(parts: Sequence[torch.nn.Module]) -> Iterator[torch.Tensor]:
-    """The parameters and buffers of modules, each as often as it is there."""
-    for one in parts:
-        yield from (each for each in one._parameters.values() if each is not None)
-        yield from (each for each in one._buffers.values() if each is not None)
-
-
-def looks_into_itself(cls: type) -> bool:
-    """Whether a class reads attributes in a way that is not noticed."""
-    return any(name in function.__code__.co_names for function in functions_of([cls]) for name in ("__dict__", "vars"))
-
-
 def require_asked_only(module: torch.nn.Module, objects: Sequence[Any]) -> None:
     """Raises Unmatched where a module may see of an object more than what its methods answer."""
     classes = list(dict.fromkeys(type(each) for each in module.modules())) if objects else []
@@ -481,116 +461,52 @@ def form_of(ask: Ask) -> Any:
     return (ask.holder, ask.method, form(ask.given), ask.key)
 
 
-def weight_like(weight: torch.Tensor) -> Any:
-    """Equal for weights of equal types and layouts, and small ones of equal content."""
-    if weight.layout is not torch.strided or type(weight) not in (torch.Tensor, torch.nn.Parameter):
-        return id(weight)
-    small = repr(weight.tolist()) if weight.numel() <= SMALL and weight.device.type == "cpu" else ""
-    whole = weight.untyped_storage().nbytes() == weight.nbytes
-    return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small) if whole else id(weight)
-
-
-def likes_of(model: torch.nn.Module) -> dict[int, int]:
-    """A number of each module that is like another one and does more than one operator of torch's: equal for those of
-    the same class and structure, with weights of equal types."""
-    numbers: dict[Any, int] = {}
-    found: dict[int, int] = {}
-
-    def number(module: torch.nn.Module) -> int:
-        if id(module) not in found:
-            children = tuple((name, each and number(each)) for name, each in module._modules.items())
-            found[id(module)] = numbers.setdefault((*own_like(module), children, sharing(module)), len(numbers))
-        return found[id(module)]
-
-    number(model)
-    chosen = {id(each): found[id(each)] for each in model.modules() if is_composite(each)}
-    often = Counter(chosen.values())
-    return {place: each for place, each in chosen.items() if often[each] > 1}
-
-
-def sharing(module: torch.nn.Module) -> tuple[int, ...]:
-    """Which children are one module: of each the place of the first that is the same; nothing where all differ."""
-    below = [id(each) for _, each in module.named_modules(remove_duplicate=False)]
-    return () if len(set(below)) == len(below) else tuple(map(below.index, below))
-
-
-def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
-    """Equal for modules that may be equal but for their weights, apart from their children; by itself where a module is
-    like no other."""
-    if isinstance(module, torch.jit.ScriptModule) or "forward" in module.__dict__ or looks_into_itself(type(module)):
-        return (id(module),)
-    weights = [*module._parameters.items(), *module._buffers.items()]
-    shown = tuple((name, None if each is None else weight_like(each)) for name, each in weights)
-    simple = tuple((name, type(each)) for name, each in module.__dict__.items() if name not in INTERNAL)
-    return (type(module), module.training, shown, simple)
-
-
-def is_composite(module: torch.nn.Module) -> bool:
-    """Whether a module does more than call one operator."""
-    own = type(module).__module__.startswith("torch.nn.modules")
-    return bool(module._modules) or not own
-
-
 # ---------------------------------------------------------------------------------------------- while a model runs
 
 
 @contextmanager
-def reuse_equal_modules(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
+def reuse_equal_modules(tracer: Tracer) -> Iterator[None]:
     """A block in which calls of modules that are like one before are made of what that computed."""
     likes = tracer.likes
-    if not likes:
+    if not likes.chosen:
         yield
         return
-    chosen = [each for each in model.modules() if id(each) in likes]
-    hooks = {id(each): hooks_below(each) for each in chosen}
-    last = frozenset({likes[id(each)]: id(each) for each in chosen}.values()) if tracer.before is None else frozenset()
-    calls = Calls(tracer=tracer, likes=likes, hooks=hooks, last=last)
-    watches = [(cls, name, Watch(name, calls)) for cls, name in different(chosen)]
+    calls = Calls(tracer=tracer, likes=likes, last=likes.last if tracer.before is None else frozenset())
+    watches = [(cls, name, Watch(name, calls)) for cls, name in likes.different]
     calls.watched = {(cls, name) for cls, name, _ in watches}
     try:
         for cls, name, watch in watches:
             setattr(cls, name, watch)
-        for module in chosen:
-            module.__dict__["forward"] = wrapped(calls, module, module.forward)
+        forwards = {cls: forward_of(calls, cls) for cls in set(map(type, likes.chosen))}
+        for module in likes.chosen:
+            module.__dict__["forward"] = forwards[type(module)](module)
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         if calls.marked:  # not everything takes a mark for the number that it is
             raise Unequal from error
         raise
     finally:
-        for module in chosen:
+        for module in likes.chosen:
             module.__dict__.pop("forward", None)
         for cls, name, _ in watches:
             delattr(cls, name)
 
 
-def hooks_below(module: torch.nn.Module) -> list[Mapping[Any, Any]]:
-    """The tables of hooks of a module's children, which run while it does."""
-    below = [each for each in module.modules() if each is not module]
-    return [held for each in below for held in (each._forward_hooks, each._forward_pre_hooks)]
+def forward_of(calls: Calls, cls: type) -> Callable[[torch.nn.Module], Callable[..., Any]]:
+    """The forward of modules of a class that looks for a call like it first, as a function of the module."""
+    own = cls.forward
+    if not inspect.isfunction(own):
+        return lambda module: functools.wraps(module.forward)(
+            functools.partial(met_first, calls, module, module.forward)
+        )
+
+    @functools.wraps(own)
+    def forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return calls.called(module, types.MethodType(own, module), args, kwargs)
+
+    return functools.partial(types.MethodType, forward)
 
 
-def wrapped(calls: Calls, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward of a module that looks for a call like it first."""
-
-    @functools.wraps(forward)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return calls.called(module, forward, args, kwargs)
-
-    return call
-
-
-def different(modules: Sequence[torch.nn.Module]) -> list[tuple[type, str]]:
-    """The simple attributes in which modules of one class differ."""
-    by_class: dict[type, list[dict[str, Any]]] = {}
-    for module in modules:
-        for one in module.modules():
-            by_class.setdefault(type(one), []).append(one.__dict__)
-    found = []
-    for cls, each in by_class.items():
-        names = {name for one in each for name in one if name not in INTERNAL and not hasattr(cls, name)}
-        for name in sorted(names):
-            held = [one.get(name) for one in each]
-            if all(isinstance(value, SIMPLE) for value in held) and any(value != held[0] for value in held):
-                found.append((cls, name))
-    return found
+def met_first(calls: Calls, module: torch.nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a module gives, where it may be like one that was called."""
+    return calls.called(module, forward, args, kwargs)

@@ -32,11 +32,11 @@ SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: i
 
 
 @contextmanager
-def follow_modules(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
-    """A block in which the tracer knows the path of the module that is running, in this thread.
+def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]]) -> Iterator[None]:
+    """A block in which the tracer knows the path of that one of some modules that is running, in this thread.
 
     From its second call on the path has the number of the call: `layer@1`, and of what that calls `layer@1.linear`."""
-    paths = {id(module): path for path, module in model.named_modules()}
+    paths = {id(module): path for path, module in modules}
     stack, own = tracer.modules, threading.get_ident()
     calls: Counter[str] = Counter()
 

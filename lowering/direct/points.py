@@ -315,6 +315,25 @@ def are_places(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return known_sizes(args[:1])
 
 
+def are_samples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """batch_norm(x, weight, bias, mean, variance, training, ...), not in training: any samples of so many channels"""
+    x, *weights = args[:5]
+    known = len(args) > 5 and not args[5] and all(isinstance(each, Value) for each in args[3:5])
+    return known and x.rank > 1 and are_positive(x.shape[1:2]) and known_sizes(weights)
+
+
+def are_images(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """conv2d(x, weight, bias, ...) and its like: any number of images of one size"""
+    x, weight = args[0], args[1]
+    one_size = x.rank == weight.rank and are_positive((*x.shape[1:], *weight.shape))
+    return one_size and known_sizes(args[2:]) and are_tensors(args[1:], kwargs)
+
+
+def are_positive(sizes: Sequence[Any]) -> bool:
+    """Whether all sizes are numbers, and none of them is 0."""
+    return dims.are_numbers(sizes) and all(sizes)
+
+
 def are_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """An operator that takes all sizes, where none of its other arguments is a size"""
     rest = (*args[1:], *kwargs.values())
@@ -334,6 +353,8 @@ def known_sizes(given: Sequence[Any]) -> bool:
 ANY_SIZE = "unsqueeze transpose permute t to contiguous clone detach alias dropout softmax log_softmax mean sum".split()
 FREE: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], bool]] = {
     "aten::linear": are_rows, "aten::layer_norm": are_outside, "aten::rms_norm": are_outside,
-    "aten::embedding": are_places, **dict.fromkeys((f"aten::{name}" for name in ANY_SIZE), are_tensors),
+    "aten::embedding": are_places, "aten::batch_norm": are_samples,
+    **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d"), are_images),
+    **dict.fromkeys((f"aten::{name}" for name in ANY_SIZE), are_tensors),
 }  # fmt: skip
 """By operator: whether torch takes it whatever the sizes are that vary, where it takes it for the example."""

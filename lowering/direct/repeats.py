@@ -189,10 +189,15 @@ class TakenOver:
 
     def is_again(self, other: TakenOver) -> bool:
         """Whether another run takes over the same of the same, so that each value becomes what it became here."""
-        theirs = (*other.inputs, *other.given, *other.answers)
-        ours = (*self.inputs, *self.given, *self.answers)
-        same = self.first is other.first and list(map(id, ours)) == list(map(id, theirs))
+        same = self.is_of(other.first, other.inputs, other.given, other.answers)
         return same and all(self.values.get(old) is new for old, new in other.values.items())
+
+    def is_of(
+        self, first: torch.nn.Module, inputs: Sequence[Value], given: Sequence[Value], answers: Sequence[Value]
+    ) -> bool:
+        """Whether it was taken over of this call."""
+        ours, theirs = (*self.inputs, *self.given, *self.answers), (*inputs, *given, *answers)
+        return self.first is first and list(map(id, ours)) == list(map(id, theirs))
 
     @property
     def made(self) -> list[Value]:

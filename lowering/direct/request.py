@@ -18,6 +18,7 @@ from irkit.dims.algebra import line_of
 from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.calls import Call, bind, named_leaves, rename_leaves
+from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.torch_export import stretch_axis
 from lowering.errors import CaptureError
@@ -44,10 +45,11 @@ class Request:
     `shapes` has for each leaf what its dimensions are: ints and expressions over the user's names; the expression alone
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
-    follow from what was said, `notes` what the user should know of it.
+    follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs.
     """
 
     module: torch.nn.Module
+    parts: Parts
     name: str
     call: Call
     leaves: tuple[Leaf, ...]
@@ -166,8 +168,8 @@ def request_of(
     names.complete()
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     return Request(
-        module, name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers, Options.of(asked),
-        frozenset(names.free), frozenset(names.invented), promises=promises, notes=notes,
+        module, Parts.of(module), name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers,
+        Options.of(asked), frozenset(names.free), frozenset(names.invented), promises=promises, notes=notes,
     )  # fmt: skip
 
 

@@ -26,13 +26,14 @@ from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
-from lowering.capture.inputs.calls import keep_unchanged
+from lowering.capture.inputs.alike import Likes, likes_of
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
-from lowering.direct.equal_modules import likes_of, reuse_equal_modules
+from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
@@ -46,7 +47,6 @@ from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
 from lowering.records.pytrees import Definitions, Registrations, definitions
-from lowering.records.torch_internals import is_traceable_wrapper_subclass
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
@@ -107,13 +107,13 @@ def run(
     """
     outside = Outside()
     runs: list[Run] = []
-    likes = likes_of(request.module) if trial is None else trial.before.tracer.likes
-    training = Training.of(request.module) if trial is None else trial.before.training
+    likes = likes_of(request.parts) if trial is None else trial.before.tracer.likes
+    training = Training.of(request.module, request.parts) if trial is None else trial.before.training
     while True:
         try:
             found = run_once(request, sizes, known, outside, keep_sizes, at_once, trial, likes, training)
         except Unequal:
-            likes = {}
+            likes = Likes()
             continue
         except RuntimeError as error:
             if training.records or not (torch.is_grad_enabled() and asks_for_gradients(error)):
@@ -122,7 +122,7 @@ def run(
             continue
         runs.append(found)  # its tensors live on, so that no other has their identity
         if found.tracer.unequal:
-            likes = {}
+            likes = Likes()
             continue
         seen = found.tracer.seen_outside()
         if seen == outside:
@@ -130,22 +130,13 @@ def run(
         outside = seen
 
 
-def parts_of(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """A tensor with its name, and the tensors that it is made of, as torchao's quantized weights are, with theirs."""
-    yield name, tensor
-    if is_traceable_wrapper_subclass(tensor):
-        for attribute in tensor.__tensor_flatten__()[0]:
-            yield from parts_of(f"{name}.{attribute}", getattr(tensor, attribute))
-
-
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside,
-    keep_sizes: Sequence[Any] | None, at_once: bool, trial: Trial | None, likes: Mapping[int, int], training: Training,
+    keep_sizes: Sequence[Any] | None, at_once: bool, trial: Trial | None, likes: Likes, training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
-    module = request.module
-    named = (*module.named_buffers(), *module.named_parameters())
-    names = {id(t): n for name, tensor in named for n, t in parts_of(name, tensor)}
+    module, parts = request.module, request.parts
+    names = parts.names
     tracer = Tracer(request.options, {**names, **training.names(names, names)})
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
@@ -163,20 +154,19 @@ def run_once(
         blocks.enter_context(
             patch_torch(Occasion("direct", module, keeping=keep_sizes is not None, places=keep_sizes or ()))
         )
-        attributes = blocks.enter_context(keep_unchanged(module))
-        begun = blocks.enter_context(training_state_kept(module, training))
-        buffers = dict(module.named_buffers())
+        attributes = blocks.enter_context(keep_unchanged(module, parts))
+        begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
-        blocks.enter_context(follow_modules(tracer, module))
-        blocks.enter_context(reuse_equal_modules(tracer, module))
+        blocks.enter_context(follow_modules(tracer, parts.modules))
+        blocks.enter_context(reuse_equal_modules(tracer))
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
-        for name, buffer in module.named_buffers():
-            if name in buffers and buffer is not buffers[name]:
-                rebind(tracer, name, buffers[name], buffer)
+        for name, buffer in module.named_buffers() if parts.have_other_buffers() else ():
+            if name in parts.buffers and buffer is not parts.buffers[name]:
+                rebind(tracer, name, parts.buffers[name], buffer)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
     changed = [SET.format(some_of(attributes))] if attributes else []

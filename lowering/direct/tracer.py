@@ -25,6 +25,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
+from lowering.capture.inputs.alike import Likes
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
@@ -158,7 +159,7 @@ class Tracer:
     alive: list[Any] = attrs.field(factory=list)
     effects: Counter[str] = attrs.field(factory=Counter)
     written: list[int] = attrs.field(factory=list)
-    likes: Mapping[int, int] = {}
+    likes: Likes = attrs.field(factory=Likes)
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
     functions: Any = None
@@ -313,8 +314,10 @@ class Tracer:
 
     def write(self, handle: Handle, new: Value) -> None:
         """Puts a new content of the same type where a tensor lives."""
-        self.written.append(handle.memory.born)
         memory = handle.memory
+        self.written.append(memory.born)
+        if memory.name:
+            self.effects["outside"] += 1
         for settle in memory.doubtful:
             settle()
         for other, settle in memory.linked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import attrs
@@ -30,6 +31,7 @@ from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.sizes import holds
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
+from lowering.fold.lower import Lowered
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
@@ -70,25 +72,24 @@ def opened(way: Callable[..., Run], request: Request, known: Registrations, wide
     found = Found(first, first.guards, dict(request.ranges))
     if not widen:
         return found
-    low = lowered_run(first, first.guards, request.ranges)
-    graph, outputs = bare(low.watched.whole), low.outputs
+    lowered = cache(partial(lowered_run, first, first.guards, request.ranges))
     sizes = first.tracer.asked.hints
     ones: list[str] = []
     for name in request.hints:
         for size in (1, 0):
             if size in request.ranges[name] and sizes[name] != size:
-                found, same = tried(found, known, graph, outputs, {name: size})
+                found, same = tried(found, known, lowered, {name: size})
                 ones += [name] if same and size == 1 else []
     looked_at: list[Sizes] = []
     if len(ones) > 1:
         looked_at.append(dict.fromkeys(ones, 1))
-        found, _ = tried(found, known, graph, outputs, looked_at[0])
+        found, _ = tried(found, known, lowered, looked_at[0])
     for _ in range(MORE):
         point = next((each for each in refused_together(found) if each not in looked_at), None)
         if point is None:
             break
         looked_at.append(point)
-        found, _ = tried(found, known, graph, outputs, point)
+        found, _ = tried(found, known, lowered, point)
     return found
 
 
@@ -174,8 +175,9 @@ def top_of(known: Range) -> int:
     return 1 << 30 if known.hi is None else known.hi
 
 
-def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[Any], point: Sizes) -> tuple[Found, bool]:
-    """(the same, widened where the graph is right at a point too; whether it was)."""
+def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], point: Sizes) -> tuple[Found, bool]:
+    """(the same, widened where the graph is right at a point too; whether it was); `lowered` gives the graph of its
+    run, which is looked at where the values of another run are not the same."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
     against = [guard for guard in found.guards if about(guard, names) and holds(guard.expr, sizes) is False]
@@ -194,23 +196,40 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         there = {name: sizes[name] for name in request.hints}
         trial = Trial(found.run, point, alone)
         other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, at_once=not asked.passed_on)
-        if gives_the_same(found, other):
-            return allowed(found, other, point, against, "the graph is the same"), True
-        low = lowered_run(other, other.guards, request.ranges)
-        again = bare(low.watched.whole)
-        alike = low.outputs == outputs and other.out_spec == found.run.out_spec
-        equal = alike and (equal_at(point, graph, again) or again == graph)  # weights are read last
-        same = equal or (alike and same_numbers(graph, again, other))
+        how = SAME if gives_the_same(found, other) else ""
     except Exception as error:
-        said = error.what if isinstance(error, IrkitError) else first_line(error)
-        found = found.noting(point, f"is refused: {said}") if to_tell else found
-        return refused(found, point, error), False
-    if not same:
+        return refused_with(found, point, error, to_tell), False
+    if not how:
+        low = lowered()
+        try:
+            how = agreement(low, other, point) if other.out_spec == found.run.out_spec else ""
+        except Exception as error:
+            return refused_with(found, point, error, to_tell), False
+    if not how:
         if to_tell:
             found = found.noting(point, "is refused: the model computes something else then")
         return (refused(found, point, None) if not against else found), False
-    how = "the graph is the same" if equal else "the model takes another way, and the results agree"
     return allowed(found, other, point, against, how), True
+
+
+SAME = "the graph is the same"
+
+
+def agreement(low: Lowered, other: Run, point: Sizes) -> str:
+    """How another run gives what a graph gives, in words; empty where it does not."""
+    graph, there = bare(low.watched.whole), lowered_run(other, other.guards, other.request.ranges)
+    again = bare(there.watched.whole)
+    if there.outputs != low.outputs:
+        return ""
+    if equal_at(point, graph, again) or again == graph:  # weights are read last
+        return SAME
+    return "the model takes another way, and the results agree" if same_numbers(graph, again, other) else ""
+
+
+def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) -> Found:
+    """The same without a point at which the model, or its capture, raises; with a note on that, if it is to be told."""
+    said = error.what if isinstance(error, IrkitError) else first_line(error)
+    return refused(found.noting(point, f"is refused: {said}") if to_tell else found, point, error)
 
 
 def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:

@@ -14,7 +14,7 @@ import attrs
 import torch
 from torch.nn.modules.module import register_module_forward_hook
 
-from lowering.capture.inputs.calls import keep_unchanged
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.direct.modes import follow_modules
 from lowering.direct.tracer import HERE, IRKIT, TORCH
 from lowering.records.pytrees import register_classes

@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.inputs.calls import Call, as_module, keep_unchanged, name_of
+from lowering.capture.inputs.calls import Call, as_module, name_of
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.torch_export import stretch_axis
 from lowering.errors import CaptureError
 from lowering.piecewise.calls import (

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.inputs.calls import as_module, keep_unchanged, name_of
+from lowering.capture.inputs.calls import as_module, name_of
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.direct.request import request_of
 from lowering.errors import CaptureError
 from lowering.piecewise.calls import Listener, Recorded, Spot, calls_of, replace_calls

@@ -18,7 +18,8 @@ from irkit.core.types import DType, Tensor
 from irkit.errors import ContractError, IrkitError
 from irkit.rewriting.numbering import is_random
 from irkit.support.arguments import require_count
-from lowering.capture.inputs.calls import as_module, keep_unchanged
+from lowering.capture.inputs.calls import as_module
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.scalars import as_numbers
 from lowering.capture.inputs.training import (
     Training,

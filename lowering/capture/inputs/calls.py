@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.capture.inputs.contents import restore
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Groups, Leaf
 from lowering.records.pytrees import is_names, leaf_paths, unique_names
@@ -23,8 +24,6 @@ SETTINGS = ("use_cache", "return_dict", "output_attentions", "output_hidden_stat
 """Arguments of models of transformers for which their configuration has a value."""
 MASKS = ("attention_mask",)
 """Arguments of models of transformers that are all ones where they are None: `generate` leaves such a mask out."""
-CONTAINERS = (dict, OrderedDict, list, set)
-"""Containers whose contents come back after a model was traced."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -126,110 +125,6 @@ def name_of(model: Any) -> str:
     if isinstance(model, torch.nn.Module):
         return type(model).__name__
     return getattr(model, "__qualname__", None) or getattr(model, "__name__", None) or type(model).__name__
-
-
-@contextmanager
-def keep_unchanged(module: torch.nn.Module) -> Iterator[list[str]]:
-    """A block after which the module and its children have the very attributes that they had before, and dicts, lists
-    and sets among these the very contents: parameters, hooks, what a model remembers. It is given the list of those
-    attributes in which tensors or numbers were others at its end, in words, which is empty before.
-
-    Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
-    themselves when they are first called, and an attribute that says so.
-    """
-    before = [(held, held.copy()) for each in module.modules() for held in containers(each.__dict__)]
-    changes: list[str] = []
-    try:
-        yield changes
-    finally:
-        if not all(is_untouched(held, known) for held, known in before):
-            contents = {id(held): known for held, known in before}
-            changes += changed_attributes(module, contents)
-            for held, known in before:
-                restore(held, known)
-
-
-def is_untouched(held: Any, known: Any) -> bool:
-    """Whether a dict, list or set holds the very objects that it held, in the same order."""
-    if isinstance(held, dict):
-        return list(map(id, held)) == list(map(id, known)) and list(map(id, held.values())) == list(
-            map(id, known.values())
-        )
-    return held == known if isinstance(held, set) else list(map(id, held)) == list(map(id, known))
-
-
-OWN = frozenset(torch.nn.Module().__dict__)
-"""The attributes of any module."""
-
-
-def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
-    """The attributes of a module and its children that hold other tensors or numbers than before; `before` has what
-    each dict, list and set held by its identity."""
-    for path, each in module.named_modules():
-        known = before.get(id(each.__dict__))
-        for name, value in each.__dict__.items() if known is not None else ():
-            inside = (differs(held, before[id(held)]) for held in containers(value) if id(held) in before)
-            if name not in OWN and (differs({name: value}, known) or any(inside)):
-                yield f"{path}.{name}" if path else name
-
-
-def differs(held: Any, before: Any) -> bool:
-    """Whether a dict, list or set has other tensors or numbers in it than before."""
-    known = keyed(before)
-    return any(not same_number(known.get(key), value) and counts(value) for key, value in keyed(held).items())
-
-
-def keyed(held: Any) -> Mapping[Any, Any]:
-    """What a dict, list or set holds, by its key, its place, or itself."""
-    return (
-        held
-        if isinstance(held, dict)
-        else {each: each for each in held}
-        if isinstance(held, set)
-        else dict(enumerate(held))
-    )
-
-
-def same_number(one: Any, other: Any) -> bool:
-    """Whether two values are the same object, or equal numbers."""
-    return one is other or (type(one) is type(other) and isinstance(one, int | float | complex) and one == other)
-
-
-def counts(value: Any) -> bool:
-    """Whether a value is a tensor or a number, or holds one."""
-    if type(value) in CONTAINERS:
-        return any(map(counts, keyed(value).values()))
-    return isinstance(value, NUMBERS) and not isinstance(value, bool)
-
-
-NUMBERS = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, complex)
-
-
-def containers(value: Any) -> Iterator[Any]:
-    """A dict, list or set, and all that are in it, at any depth."""
-    pending, seen = [value], set()
-    while pending:
-        each = pending.pop()
-        if type(each) not in CONTAINERS or id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        inside = each.values() if isinstance(each, dict) else () if isinstance(each, set) else each
-        pending += [held for held in inside if type(held) in CONTAINERS]
-
-
-def restore(current: Any, before: Any) -> None:
-    """Makes a dict, list or set hold what it held before, touching it only where it differs."""
-    if isinstance(current, dict):
-        if list(current) != list(before) or any(current[key] is not before[key] for key in before):
-            current.clear()
-            current.update(before)
-    elif isinstance(current, set):
-        if current != before:
-            current.clear()
-            current.update(before)
-    elif len(current) != len(before) or any(a is not b for a, b in zip(current, before, strict=True)):
-        current[:] = before
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,15 @@ import torch
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.calls import containers, differs, restore
+from lowering.capture.inputs.contents import (
+    CONTAINERS,
+    Parts,
+    containers,
+    containers_of,
+    differs,
+    flat,
+    restore,
+)
 from lowering.capture.inputs.schedules import Schedule
 
 State = Mapping[Any, Mapping[str, Any]]
@@ -35,12 +43,13 @@ class Training:
     records: bool = False
 
     @classmethod
-    def of(cls, module: torch.nn.Module) -> Training:
-        """The optimizers of a module, with what they begin with."""
-        held = list(dict.fromkeys(v for v in held_by(module) if isinstance(v, Optimizer | LRScheduler)))
+    def of(cls, module: torch.nn.Module, parts: Parts | None = None) -> Training:
+        """The optimizers of a module, with what they begin with; `parts` are what was found of the module already."""
+        objects = None if parts is None else parts.contents.objects
+        held = list(dict.fromkeys(v for v in held_by(module, objects) if isinstance(v, Optimizer | LRScheduler)))
         schedulers = [each for each in held if isinstance(each, LRScheduler)]
-        parts = [part for each in schedulers for part in getattr(each, "_schedulers", ())]
-        schedulers = [each for each in schedulers if not any(each is part for part in parts)]
+        inner = [part for each in schedulers for part in getattr(each, "_schedulers", ())]
+        schedulers = [each for each in schedulers if not any(each is part for part in inner)]
         steered = [getattr(each, "optimizer", None) for each in schedulers]
         found = tuple(dict.fromkeys(v for v in (*held, *steered) if isinstance(v, Optimizer)))
         return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)))
@@ -102,11 +111,14 @@ def numbered(name: str, count: int) -> str:
 
 
 @contextmanager
-def training_state_kept(module: torch.nn.Module, training: Training | None = None) -> Iterator[list[str]]:
+def training_state_kept(
+    module: torch.nn.Module, training: Training | None = None, parts: Parts | None = None
+) -> Iterator[list[str]]:
     """A block after which the gradients of parameters, and the optimizers that a module or function holds, are as they
     were before. With `training`, what was found of them before, optimizers are in it as they begin. It is given the
-    list of those optimizers, in words, that began to keep tensors or numbers in it that are no part of that."""
-    parameters = [*module.parameters()]
+    list of those optimizers, in words, that began to keep tensors or numbers in it that are no part of that. `parts`
+    are what was found of the module already."""
+    parameters = list(module.parameters() if parts is None else parts.parameters.values())
     held: list[Any] = (
         list(held_by(module))
         if training is None
@@ -115,7 +127,9 @@ def training_state_kept(module: torch.nn.Module, training: Training | None = Non
     found = list(dict.fromkeys(v for v in held if isinstance(v, Optimizer)))
     counting = [(each.__dict__, dict(each.__dict__)) for each in with_parts(held)]
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
-    gradients = [(parameter, parameter.grad) for parameter in dict.fromkeys(parameters)]
+    if found:
+        parameters = list(dict.fromkeys(parameters))
+    gradients = [(parameter, parameter.grad) for parameter in parameters]
     before = [dict(each.state) for each in found]
     for each, start in zip(found, () if training is None else training.starts, strict=False):
         for parameter, contents in start.items():
@@ -247,15 +261,19 @@ def optimizers_of(module: torch.nn.Module) -> list[Optimizer]:
     return list(dict.fromkeys(v for v in held_by(module) if isinstance(v, Optimizer)))
 
 
-def held_by(module: torch.nn.Module) -> Iterator[Any]:
-    """The attributes of a module and its children, and what a wrapped function uses: of the variables around it, of the
-    module that it is in, and of the object whose method it is."""
-    for each in module.modules():
-        for held in containers(each.__dict__):
-            values: Sequence[Any] = list(held.values()) if isinstance(held, dict) else list(held)
-            for value in values:
-                yield value
-                yield from used_by(value)
+def held_by(module: torch.nn.Module, objects: Sequence[Any] | None = None) -> Iterator[Any]:
+    """The attributes of a module and its children, `objects` where these are known, and what a wrapped function uses:
+    of the variables around it, of the module that it is in, and of the object whose method it is. What is no function
+    and no optimizer by its very type is left out."""
+    held = flat(containers_of(module))[-1] if objects is None else objects
+    inert = {kind for kind in set(map(type, held)) if issubclass(kind, INERT)}
+    for value in [each for each in held if type(each) not in inert]:
+        yield value
+        yield from used_by(value)
+
+
+INERT = (torch.Tensor, torch.nn.Module, *CONTAINERS, bool, int, float, str, type(None))
+"""Types of most attributes of modules, which are looked at by themselves where they hold something."""
 
 
 def used_by(function: Any) -> Iterator[Any]:

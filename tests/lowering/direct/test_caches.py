@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 import irkit
 from lowering import lower
+from lowering.capture.inputs.alike import Likes
 from lowering.direct import equal_modules
 from lowering.direct import run as runs
 
@@ -221,7 +222,7 @@ def test_layers_with_a_cache_give_the_graph_that_each_by_itself_gives(
     cache = kind([torch.randn(5, 80) for _ in range(4)])
     ours = lower(model, (x, copy.deepcopy(cache)), dynamic_shapes=shapes, capture="direct")
     assert any(found) is taken
-    monkeypatch.setattr(runs, "likes_of", lambda _: {})
+    monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
     plain = lower(model, (x, copy.deepcopy(cache)), dynamic_shapes=shapes, capture="direct")
     assert str(ours) == str(plain)
     assert set(vars(cache)) == {"held", "seen"}

@@ -1,0 +1,250 @@
+"""Modules of a model that are equal but for their weights, and what each of them is made of."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.capture.inputs.contents import CONTAINERS, OWN, Contents, Parts, modules_below
+
+SIMPLE = (
+    bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
+)  # fmt: skip
+"""Types of attributes that are compared by what they are."""
+SMALL = 64
+"""Weights of up to this many elements are compared by content."""
+State = tuple[dict[str, Any], ...]
+"""The attributes of some modules, but for those that each module has."""
+
+
+@attrs.frozen(eq=False)
+class Below:
+    """A module with its children, as they stood when they were looked at: their attributes, hooks and weights."""
+
+    parts: Sequence[torch.nn.Module]
+    objects: Sequence[Any]
+    contents: Contents
+    hooks: Sequence[Mapping[Any, Any]]
+    state: State
+    weights: Sequence[torch.Tensor]
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> Below:
+        """A module as it stands."""
+        parts = [each for _, each in modules_below(module)]
+        contents = Contents.of(list(containers_in(parts)))
+        return cls(parts, attributes_of(parts), contents, hooks_below(parts), state_of(parts), list(weights_of(parts)))
+
+    def is_untouched(self) -> bool:
+        """Whether the module and its children hold the very attributes and weights that they held."""
+        now = attributes_of(self.parts)
+        return len(now) == len(self.objects) and all(map(is_, now, self.objects)) and self.contents.are_untouched()
+
+    def differences(self, other: Below) -> frozenset[tuple[int, str]] | None:
+        """The attributes in which a module differs from another, with their places among its children; None where
+        these are not alike at all."""
+        if len(self.state) != len(other.state):
+            return None
+        found: list[tuple[int, str]] = []
+        for place, (a, b) in enumerate(zip(self.state, other.state, strict=True)):
+            if a.keys() != b.keys():
+                return None
+            found += [(place, name) for name in a if a[name] != b[name]]
+        return frozenset(found)
+
+
+@attrs.frozen(eq=False)
+class Likes:
+    """The modules of a model that are like another one: their `numbers`, by identity, which those have in common that
+    are equal but for their weights; what each of them is made of; and the simple attributes in which modules of one
+    class differ. `compared` has the differences that were looked at."""
+
+    numbers: Mapping[int, int] = {}
+    chosen: Sequence[torch.nn.Module] = ()
+    below: Mapping[int, Below] = {}
+    different: Sequence[tuple[type, str]] = ()
+    compared: dict[tuple[int, int], frozenset[tuple[int, str]] | None] = attrs.field(factory=dict)
+
+    def of(self, module: torch.nn.Module) -> Below:
+        """What one of them is made of now."""
+        known = self.below[id(module)]
+        return known if known.is_untouched() else Below.of(module)
+
+    def differences(self, one: Below, other: Below) -> frozenset[tuple[int, str]] | None:
+        """The attributes in which two of them differ; None where they are not alike at all."""
+        key = (id(one), id(other))
+        if key in self.compared:
+            return self.compared[key]
+        found = one.differences(other)
+        if all(self.below.get(id(each.parts[0])) is each for each in (one, other)):  # these live as long as this
+            self.compared[key] = found
+        return found
+
+    @property
+    def last(self) -> frozenset[int]:
+        """The identity of the last one of each number."""
+        return frozenset({self.numbers[id(each)]: id(each) for each in self.chosen}.values())
+
+
+def likes_of(given: Parts) -> Likes:
+    """The modules of a model that are like another one and do more than one operator of torch's."""
+    modules = [each for _, each in given.modules]
+    children = [child for each in modules for child in each._modules.values() if child is not None]
+    shared = len(children) >= len(modules)  # some are the children of two
+    classes = {kind: looks_into_itself(kind) for kind in set(map(type, modules))}
+    numbers: dict[Any, int] = {}
+    found: dict[int, int] = {}
+
+    def number(module: torch.nn.Module) -> int:
+        if id(module) not in found:
+            below = tuple((name, each and number(each)) for name, each in module._modules.items())
+            own = (id(module),) if classes[type(module)] else own_like(module)
+            found[id(module)] = numbers.setdefault((*own, below, sharing(module) if shared else ()), len(numbers))
+        return found[id(module)]
+
+    number(modules[0])
+    several = {each: found[id(each)] for each in modules if is_composite(each)}
+    often = Counter(several.values())
+    chosen = [each for each, number in several.items() if often[number] > 1]
+    known = {id(each): Below.of(each) for each in chosen}
+    return Likes({id(each): several[each] for each in chosen}, chosen, known, different(known.values()))
+
+
+def sharing(module: torch.nn.Module) -> tuple[int, ...]:
+    """Which children are one module: of each the place of the first that is the same; nothing where all differ."""
+    below = [id(each) for _, each in module.named_modules(remove_duplicate=False)]
+    return () if len(set(below)) == len(below) else tuple(map(below.index, below))
+
+
+def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
+    """Equal for modules that may be equal but for their weights, apart from their children; by itself where a module is
+    like no other."""
+    if isinstance(module, torch.jit.ScriptModule) or "forward" in module.__dict__:
+        return (id(module),)
+    weights = [*module._parameters.items(), *module._buffers.items()]
+    shown = tuple((name, None if each is None else weight_like(each)) for name, each in weights)
+    simple = tuple((name, type(each)) for name, each in module.__dict__.items() if name not in OWN)
+    return (type(module), module.training, shown, simple)
+
+
+def is_composite(module: torch.nn.Module) -> bool:
+    """Whether a module does more than call one operator."""
+    own = type(module).__module__.startswith("torch.nn.modules")
+    return bool(module._modules) or not own
+
+
+def weight_like(weight: torch.Tensor) -> Any:
+    """Equal for weights of equal types and layouts, and small ones of equal content."""
+    if weight.layout is not torch.strided or type(weight) not in (torch.Tensor, torch.nn.Parameter):
+        return id(weight)
+    small = repr(weight.tolist()) if weight.numel() <= SMALL and weight.device.type == "cpu" else ""
+    whole = weight.untyped_storage().nbytes() == weight.nbytes
+    return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small) if whole else id(weight)
+
+
+def different(known: Iterable[Below]) -> list[tuple[type, str]]:
+    """The simple attributes in which modules of one class differ."""
+    by_class: dict[type, dict[int, dict[str, Any]]] = {}
+    for below in known:
+        for one in below.parts:
+            by_class.setdefault(type(one), {})[id(one)] = one.__dict__
+    found: list[tuple[type, str]] = []
+    for cls, each in by_class.items():
+        names = {name for one in each.values() for name in one if name not in OWN and not hasattr(cls, name)}
+        for name in sorted(names):
+            held = [one.get(name) for one in each.values()]
+            if all(isinstance(value, SIMPLE) for value in held) and any(value != held[0] for value in held):
+                found.append((cls, name))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- one module
+
+
+def attributes_of(parts: Sequence[torch.nn.Module]) -> list[Any]:
+    """The attributes of modules, but for a `forward` of their own."""
+    return [held for one in parts for name, held in one.__dict__.items() if name != "forward"]
+
+
+def containers_in(parts: Sequence[torch.nn.Module]) -> Iterator[Any]:
+    """The dicts, lists and sets among the attributes of modules, but for hooks."""
+    for one in parts:
+        for name, held in one.__dict__.items():
+            if type(held) in CONTAINERS and (name in KEPT or name not in OWN):
+                yield held
+
+
+KEPT = frozenset(("_parameters", "_buffers", "_modules"))
+"""Attributes of each module whose contents tell what it computes."""
+
+
+def state_of(parts: Sequence[torch.nn.Module]) -> State:
+    """The attributes of modules, each as it stands: simple ones themselves, others by identity."""
+    return tuple(
+        {name: each if isinstance(each, SIMPLE) else Same(each) for name, each in one.__dict__.items()
+         if name not in OWN and name != "forward"}
+        for one in parts
+    )  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Same:
+    """An object that is equal to itself only, or to a list, tuple or dict of the same simple content."""
+
+    held: Any
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same):
+            return False
+        return self.held is other.held or (is_plain(self.held) and is_plain(other.held) and self.held == other.held)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def is_plain(held: Any) -> bool:
+    """Whether a tuple, list or dict has simple content only."""
+    if type(held) is dict:
+        return all(isinstance(each, SIMPLE) for pair in held.items() for each in pair)
+    return type(held) in (tuple, list) and all(isinstance(each, SIMPLE) for each in held)
+
+
+def weights_of(parts: Sequence[torch.nn.Module]) -> Iterator[torch.Tensor]:
+    """The parameters and buffers of modules, each as often as it is there."""
+    for one in parts:
+        yield from (each for each in one._parameters.values() if each is not None)
+        yield from (each for each in one._buffers.values() if each is not None)
+
+
+def hooks_below(parts: Sequence[torch.nn.Module]) -> list[Mapping[Any, Any]]:
+    """The tables of hooks of a module's children, which run while it does; the module is the first of the parts."""
+    return [held for each in parts[1:] for held in (each._forward_hooks, each._forward_pre_hooks)]
+
+
+def looks_into_itself(cls: type) -> bool:
+    """Whether a class reads attributes in a way that is not noticed."""
+    return any(name in function.__code__.co_names for function in functions_of([cls]) for name in ("__dict__", "vars"))
+
+
+def functions_of(classes: Sequence[type]) -> Iterator[types.FunctionType]:
+    """The functions of classes of modules that may run when these are called, but for those of torch."""
+    for cls in classes:
+        for one in cls.__mro__:
+            if not one.__module__.startswith("torch.nn.modules") and one is not object:
+                for name, function in vars(one).items():
+                    if inspect.isfunction(function) and name != "__init__":
+                        yield function
+                        yield from unwrapped(function)
+
+
+def unwrapped(function: Any) -> Iterator[types.FunctionType]:
+    """The functions that a decorated one calls in the end."""
+    while inspect.isfunction(inside := getattr(function, "__wrapped__", None)):
+        yield inside
+        function = inside

@@ -1,0 +1,239 @@
+"""What a model holds: its modules, their tensors, and their dicts, lists and sets with the very objects in them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from operator import is_
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.records.torch_internals import is_traceable_wrapper_subclass
+
+CONTAINERS = frozenset((dict, OrderedDict, list, set))
+"""Containers whose contents come back after a model was traced."""
+
+
+@attrs.frozen(eq=False)
+class Contents:
+    """Dicts, lists and sets, with copies of what they held when they were looked at: `size` of each, `keys` and
+    `objects` of all, one after the other."""
+
+    held: Sequence[Any]
+    copies: Sequence[Any]
+    sizes: Sequence[int]
+    keys: Sequence[Any]
+    objects: Sequence[Any]
+
+    @classmethod
+    def of(cls, held: Sequence[Any]) -> Contents:
+        """What some dicts, lists and sets hold."""
+        return cls(held, [each.copy() for each in held], *flat(held))
+
+    def are_untouched(self) -> bool:
+        """Whether all hold the very objects that they held, in the same order."""
+        sizes, keys, objects = flat(self.held)
+        return sizes == self.sizes and all(map(is_, keys, self.keys)) and all(map(is_, objects, self.objects))
+
+
+def flat(held: Sequence[Any]) -> tuple[list[int], list[Any], list[Any]]:
+    """(the sizes of dicts, lists and sets, the keys of the dicts, what all of them hold)."""
+    dicts = [each for each in held if isinstance(each, dict)]
+    others = [each for each in held if not isinstance(each, dict)]
+    objects = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(others)]
+    return list(map(len, held)), list(chain.from_iterable(dicts)), objects
+
+
+@attrs.frozen(eq=False)
+class Parts:
+    """A model as it stands: its modules with their paths, what is `below` them, their buffers and parameters by name,
+    the `names` of these and of what they are made of, by identity, and the contents of all dicts, lists and sets."""
+
+    modules: Sequence[tuple[str, torch.nn.Module]]
+    below: Sequence[Any]
+    buffers: Mapping[str, torch.Tensor]
+    parameters: Mapping[str, torch.Tensor]
+    names: Mapping[int, str]
+    contents: Contents
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> Parts:
+        """The parts of a model."""
+        modules = modules_below(module)
+        buffers = first_names((f"{path}.{n}", t) for path, each in modules for n, t in each._buffers.items())
+        parameters = first_names((f"{path}.{n}", t) for path, each in modules for n, t in each._parameters.items())
+        contents = Contents.of(all_containers([each.__dict__ for _, each in modules]))
+        tensors = (*buffers.items(), *parameters.items())
+        names = {id(t): n for name, tensor in tensors for n, t in tensors_inside(name, tensor)}
+        return cls(modules, held_by_modules(modules), buffers, parameters, names, contents)
+
+    def have_other_buffers(self) -> bool:
+        """Whether some module has other buffers now, or other children."""
+        now = held_by_modules(self.modules)
+        return len(now) != len(self.below) or not all(map(is_, now, self.below))
+
+
+def tensors_inside(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """A tensor with its name, and the tensors that it is made of, as torchao's quantized weights are, with theirs."""
+    yield name, tensor
+    if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
+        for attribute in tensor.__tensor_flatten__()[0]:
+            yield from tensors_inside(f"{name}.{attribute}", getattr(tensor, attribute))
+
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def held_by_modules(modules: Sequence[tuple[str, torch.nn.Module]]) -> list[Any]:
+    """The children and buffers of modules."""
+    return [held for _, each in modules for inside in (each._modules, each._buffers) for held in inside.values()]
+
+
+def modules_below(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """A module and its children with their paths, each once, in the order of `named_modules`."""
+    found: list[tuple[str, torch.nn.Module]] = []
+    seen: set[int] = set()
+    stack = [("", module)]
+    while stack:
+        path, each = stack.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            found.append((path, each))
+            children = [
+                (f"{path}.{n}" if path else n, child) for n, child in each._modules.items() if child is not None
+            ]
+            stack += reversed(children)
+    return found
+
+
+def first_names(named: Iterable[tuple[str, torch.Tensor | None]]) -> dict[str, torch.Tensor]:
+    """Tensors by the first of their names."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in named:
+        if tensor is not None and id(tensor) not in seen:
+            seen.add(id(tensor))
+            found[name.removeprefix(".")] = tensor
+    return found
+
+
+def all_containers(roots: Sequence[Any]) -> list[Any]:
+    """Some dicts, lists and sets, and all that are in them, at any depth, each once."""
+    found, pending, seen = list(roots), roots, set(map(id, roots))
+    while pending:
+        inside = [
+            held
+            for each in pending
+            if each
+            for held in (each.values() if isinstance(each, dict) else () if isinstance(each, set) else each)
+            if type(held) in CONTAINERS
+        ]
+        pending = list({id(held): held for held in inside if id(held) not in seen}.values())
+        seen.update(map(id, pending))
+        found += pending
+    return found
+
+
+@contextmanager
+def keep_unchanged(module: torch.nn.Module, parts: Parts | None = None) -> Iterator[list[str]]:
+    """A block after which the module and its children have the very attributes that they had before, and dicts, lists
+    and sets among these the very contents: parameters, hooks, what a model remembers. It is given the list of those
+    attributes in which tensors or numbers were others at its end, in words, which is empty before. `parts` are what was
+    found of the module already.
+
+    Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
+    themselves when they are first called, and an attribute that says so.
+    """
+    contents = parts.contents if parts is not None else Contents.of(containers_of(module))
+    changes: list[str] = []
+    try:
+        yield changes
+    finally:
+        if not contents.are_untouched():
+            before = list(zip(contents.held, contents.copies, strict=True))
+            changes += changed_attributes(module, {id(held): known for held, known in before})
+            for held, known in before:
+                restore(held, known)
+
+
+def containers_of(module: torch.nn.Module) -> list[Any]:
+    """The dicts, lists and sets among the attributes of a module and its children."""
+    return all_containers([each.__dict__ for _, each in modules_below(module)])
+
+
+OWN = frozenset(torch.nn.Module().__dict__)
+"""The attributes of any module."""
+
+
+def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
+    """The attributes of a module and its children that hold other tensors or numbers than before; `before` has what
+    each dict, list and set held by its identity."""
+    for path, each in module.named_modules():
+        known = before.get(id(each.__dict__))
+        for name, value in each.__dict__.items() if known is not None else ():
+            inside = (differs(held, before[id(held)]) for held in containers(value) if id(held) in before)
+            if name not in OWN and (differs({name: value}, known) or any(inside)):
+                yield f"{path}.{name}" if path else name
+
+
+def differs(held: Any, before: Any) -> bool:
+    """Whether a dict, list or set has other tensors or numbers in it than before."""
+    known = keyed(before)
+    return any(not same_number(known.get(key), value) and counts(value) for key, value in keyed(held).items())
+
+
+def keyed(held: Any) -> Mapping[Any, Any]:
+    """What a dict, list or set holds, by its key, its place, or itself."""
+    return (
+        held
+        if isinstance(held, dict)
+        else {each: each for each in held}
+        if isinstance(held, set)
+        else dict(enumerate(held))
+    )
+
+
+def same_number(one: Any, other: Any) -> bool:
+    """Whether two values are the same object, or equal numbers."""
+    return one is other or (type(one) is type(other) and isinstance(one, int | float | complex) and one == other)
+
+
+def counts(value: Any) -> bool:
+    """Whether a value is a tensor or a number, or holds one."""
+    if type(value) in CONTAINERS:
+        return any(map(counts, keyed(value).values()))
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+
+
+NUMBERS = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, complex)
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """A dict, list or set, and all that are in it, at any depth."""
+    pending, seen = [value], set()
+    while pending:
+        each = pending.pop()
+        if type(each) not in CONTAINERS or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        inside = each.values() if isinstance(each, dict) else () if isinstance(each, set) else each
+        pending += [held for held in inside if type(held) in CONTAINERS]
+
+
+def restore(current: Any, before: Any) -> None:
+    """Makes a dict, list or set hold what it held before, touching it only where it differs."""
+    if isinstance(current, dict):
+        if list(current) != list(before) or any(current[key] is not before[key] for key in before):
+            current.clear()
+            current.update(before)
+    elif isinstance(current, set):
+        if current != before:
+            current.clear()
+            current.update(before)
+    elif len(current) != len(before) or any(a is not b for a, b in zip(current, before, strict=True)):
+        current[:] = before

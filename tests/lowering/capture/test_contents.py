@@ -1,0 +1,92 @@
+"""What a model holds is found as torch finds it, and is as before after a block."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+import torch
+
+from lowering.capture.inputs.alike import likes_of
+from lowering.capture.inputs.contents import Contents, Parts, all_containers, keep_unchanged, modules_below
+
+
+def shared() -> Any:
+    """A model with a module and a weight that are there twice, and a child that is left out."""
+    inner = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    model = torch.nn.Sequential(inner, torch.nn.Linear(3, 3), torch.nn.Sequential(inner, torch.nn.Linear(3, 3)))
+    model[1].weight = inner[0].weight
+    model.register_module("absent", None)
+    return model
+
+
+def test_modules_and_tensors_have_the_names_that_torch_gives() -> None:
+    model = shared()
+    parts = Parts.of(model)
+    assert list(parts.modules) == list(model.named_modules())
+    assert list(parts.buffers.items()) == list(model.named_buffers())
+    assert list(parts.parameters.items()) == list(model.named_parameters())
+    assert not parts.have_other_buffers()
+    model[0][1].running_mean = torch.ones(3)
+    assert parts.have_other_buffers()
+
+
+def test_containers_are_found_at_any_depth_and_each_once() -> None:
+    inner: list[Any] = [{1: set()}]
+    outer = {"a": inner, "b": OrderedDict(c=inner), "d": (inner,)}
+    inner.append(outer)
+    found = all_containers([outer])
+    assert len(found) == len({id(each) for each in found}) == 5
+
+
+CHANGES = {
+    "attribute": lambda m: setattr(m[1], "met", torch.ones(1)),
+    "deleted": lambda m: m.settings.pop("depth"),
+    "list": lambda m: m.settings["list"].append(2),
+    "replaced": lambda m: m.settings["list"].__setitem__(0, 5),
+    "set": lambda m: m.settings["set"].add(3),
+    "order": lambda m: m.settings.update(depth=m.settings.pop("depth")),
+    "weight": lambda m: setattr(m[1], "weight", torch.nn.Parameter(torch.ones(3, 3))),
+    "hook": lambda m: m[0].register_forward_hook(lambda *_: None),
+    "child": lambda m: m.__setitem__(1, torch.nn.ReLU()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_block_changes_is_seen_and_put_back(change: str) -> None:
+    model = shared()
+    model.settings = {"depth": 1, "list": [1], "set": {1}}
+    held = all_containers([each.__dict__ for _, each in modules_below(model)])
+    before, copies = Contents.of(held), [each.copy() for each in held]
+    parts = Parts.of(model)
+    with keep_unchanged(model, parts) as said:
+        CHANGES[change](model)
+        assert not before.are_untouched()
+    assert before.are_untouched()
+    assert [list(each) for each in held] == [list(each) for each in copies]
+    assert bool(said) is (change in ("attribute", "list", "replaced", "set"))
+
+
+@pytest.mark.parametrize("change", ["attribute", "weight", "child", "number"])
+def test_a_module_that_changed_is_looked_at_afresh(change: str) -> None:
+    layers: Any = (torch.nn.Sequential(torch.nn.Linear(9, 9, bias=False), torch.nn.ReLU()) for _ in range(2))
+    model: Any = torch.nn.Sequential(*layers)
+    likes = likes_of(Parts.of(model))
+    first, second = likes.of(model[0]), likes.of(model[1])
+    assert likes.below[id(model[0])] is first
+    assert likes.differences(first, second) == frozenset()
+    if change == "number":
+        model[0][0].in_features = 4
+    elif change == "child":
+        model[0][1] = torch.nn.Tanh()
+    elif change == "weight":
+        model[0][0].weight = torch.nn.Parameter(torch.ones(9, 9))
+    else:
+        model[0].met = torch.ones(1)
+    model[0].forward = model[0].forward  # as a wrapper is put there while a model runs
+    again = likes.of(model[0])
+    assert again is not first
+    assert likes.of(model[1]) is second
+    if change == "number":
+        assert likes.differences(again, second) == frozenset([(1, "in_features")])
