@@ -14,6 +14,8 @@
 #                  libraries, tiny   (hours; ARCHITECTURES_ARGS="--resume --jobs 8", "--failed", "--page-only", or names)
 #   make runtime-kernels  passes/targets/kernels_*.json: which operators and element types runtimes take   (minutes)
 #   make rules     docs/measured/rules.md from the rules
+#   make proofs    docs/measured/rules_proved.md: which rules are proved for all sizes   (a minute)
+#   make equations docs/measured/equations_found.md: equations that no rule gives, discovered and checked   (ten minutes)
 #   make quirks    docs/measured/runtime_quirks.md from the table of ONNX Runtime's quirks
 #   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
 #                  (90 minutes of one processor; CHECK_ARGS="--jobs 16" for more of them, "--seconds 600" to go on later)
@@ -59,7 +61,7 @@ test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: architectures layouts runtimes runtime-kernels generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
+.PHONY: architectures layouts runtimes runtime-kernels generation demo test test-shuffled gradients sweep bench costs models rules proofs equations quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
 
 install: $(READY)
 
@@ -160,6 +162,13 @@ fuzz-traced: $(READY)
 
 rules: $(READY)
 	$(BIN)/python -m tests.tables.rules
+
+proofs: $(READY)
+	$(BIN)/python -m tests.tables.rules_proved
+
+equations: export OMP_NUM_THREADS ?= 1
+equations: $(READY)
+	$(BIN)/python -m tests.tables.equations_found $(EQUATIONS_ARGS)
 
 quirks: $(READY)
 	$(BIN)/python -m tests.tables.quirks

@@ -14,7 +14,7 @@ from irkit.checking.accuracy import Reference, is_real_made, traced_values, wors
 from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, assignment, feeds
-from irkit.checking.instances import Retry, results_of
+from irkit.checking.instances import Retry
 from irkit.checking.near_misses import Instead, rebuild_over
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, same_types
@@ -23,6 +23,7 @@ from irkit.core.walk import post_order
 from irkit.errors import EvaluateError, IrkitError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate, trace
 from irkit.evaluation.kernels.common import Array, Content, is_array
+from irkit.rewriting.sides import results_of, sides
 from irkit.support.upstairs import upstairs
 
 TRIES = 4
@@ -205,14 +206,6 @@ def is_allowed(old: tuple[Value, ...], params: Sequence[Value], arrays: Sequence
     except (IrkitError, Retry):
         return False
     return True
-
-
-def sides(roots: Value | Sequence[Value], found: Any) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """The results of both sides: what a rule is to replace, and what it made, one value for each."""
-    if isinstance(roots, Value):
-        several = isinstance(found, tuple)
-        return results_of(roots), cast("tuple[Value, ...]", found) if several else results_of(found)
-    return tuple(roots), tuple(found)
 
 
 NARROW = {DType.FLOAT16: 1e-2, DType.BFLOAT16: 2e-2}

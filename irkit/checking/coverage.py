@@ -20,6 +20,7 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
 from irkit.evaluation.kernels.common import Content, is_array
+from irkit.proofs import Proof
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 """What `sys.settrace` takes, and what such a function returns."""
@@ -48,6 +49,7 @@ class Checked:
         numbers: "NaN", "infinity", "-0.0", "subnormal", "end of range" among what was fed.
         reused: instances in which one value stands in two places.
         lines: those of the rule's function that never ran, as (number, text).
+        proof: whether it is proved for all sizes, or why not; None where no proof was asked for.
     """
 
     fired: int
@@ -69,6 +71,7 @@ class Checked:
     numbers: Counts = ()
     reused: int = 0
     lines: tuple[tuple[int, str], ...] = ()
+    proof: Proof | None = None
 
     def __str__(self) -> str:
         how = "to the bit" if self.exact else "the right side no worse than the left"
@@ -84,6 +87,8 @@ class Checked:
         lines += [f"declined {count} times: {reason}" for reason, count in self.declined]
         if self.empty or self.no_value:
             lines.append(f"did not count: {self.empty} with nothing but empty results, {self.no_value} without a value")
+        if self.proof is not None:
+            lines.append(f"proved {self.proof.extent}" if self.proof else f"not proved: {self.proof.reason}")
         lines += [f"never ran: line {number}: {text}" for number, text in self.lines]
         return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from irkit import dims
 from irkit.build import call, call_graph, const, shape_vector
 from irkit.checking.draws import numbers
 from irkit.core.ir import Graph, Value, item, param
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import PARAM
 from irkit.core.walk import post_order, rebuild
 from irkit.dims import Dim
@@ -555,10 +555,3 @@ OPERANDS: Mapping[tuple[str, int], Callable[[Sampler, _Place], Any]] = {
     ("Dropout", 1): lambda s, place: np.float32(0.5), ("Dropout", 2): lambda s, place: np.bool_(s.chance(0.2)),
 }  # fmt: skip
 """How operands that say where or how much are made, by operator and number."""
-
-
-def results_of(value: Value) -> tuple[Value, ...]:
-    """The value, or each result of an operator with several."""
-    if isinstance(value.type, Tuple):
-        return tuple(item(value, i) for i in range(len(value.type.items)))
-    return (value,)

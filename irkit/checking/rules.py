@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 import sympy
 
-from irkit.checking.agreement import Limits, agree, agree_on_runtime, count_agreeing, has_value, sides, text
+from irkit.checking.agreement import Limits, agree, agree_on_runtime, count_agreeing, has_value, text
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.coverage import Checked, Covered, ends_of, record_lines, sorted_counts, untried_types
 from irkit.checking.draws import NOTHING
-from irkit.checking.instances import Instance, Retry, dtypes_of, instances, results_of
+from irkit.checking.instances import Instance, Retry, dtypes_of, instances
 from irkit.checking.near_misses import CHANGES, kind_of, near_miss
 from irkit.checking.shrinking import Smaller, shrunk
 from irkit.core.ir import Value, param
@@ -24,12 +24,12 @@ from irkit.core.walk import post_order, rebuild
 from irkit.dims import symbols_of
 from irkit.errors import DimensionError, RewriteError, TypeRuleError
 from irkit.evaluation.kernels.common import Content
-from irkit.pattern import match
 from irkit.pattern.heads import names_of, operators_named
-from irkit.pattern.predicates import Bound
+from irkit.proofs import prove
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
+from irkit.rewriting.sides import match_of, results_of, sides
 from irkit.support.arguments import require_count
 from irkit.support.results import as_tuple
 
@@ -242,6 +242,7 @@ def check_rule(
     rtol: float | None = None,
     atol: float | None = None,
     measured: bool = True,
+    proof: int = 2,
 ) -> Checked:
     """Makes random instances of the rule's left side until it has fired on `n`, and compares both sides by numbers.
 
@@ -263,6 +264,8 @@ def check_rule(
             measured against float64.
         measured: whether they are measured at all; without it, and without tolerances, those of `irkit.compare` hold.
             For rules that are to be right rather than as precise: one operator said by several others.
+        proof: up to which rank a proof for all sizes is tried (see `irkit.prove`), 0 for none. The report has it, or
+            why there is none; a rule that is not proved may be true.
 
     Returns the report: what was covered, and what was not.
 
@@ -274,6 +277,7 @@ def check_rule(
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise RewriteError(f"{rule!r} is not a rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
     n, seed = require_count(n, "n", RewriteError), require_count(seed, "seed", RewriteError)
+    proof = require_count(proof, "proof", RewriteError)
     tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)
     fired, misses = 0, Misses()
     for _ in range(n * PATIENCE):
@@ -289,7 +293,7 @@ def check_rule(
             hint=f"declined: {dict(tally.declined)}; all results were empty: {tally.empty}; the left side had no "
             f"value: {tally.no_value}; give the rule a sample: @rule(pattern, sample=function_of_a_generator)",
         )
-    return report(tally, fired, misses)
+    return attrs.evolve(report(tally, fired, misses), proof=prove(rule, proof) if proof else None)
 
 
 def report(tally: Tally, fired: int, misses: Misses) -> Checked:
@@ -356,16 +360,6 @@ def random_instance(rule: Rule, rng: np.random.Generator) -> Instance | None:
             f"the sample of the rule {rule.name} returned {found!r}", hint="return a value that the pattern matches"
         )
     return Instance(as_tuple(found))
-
-
-def match_of(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[sympy.Symbol]]) -> Match | None:
-    """The match of a rule on values, one for each of its patterns; None where one of them does not fit."""
-    bound: Bound | None = {}
-    for pattern, value in zip((rule.pattern, *rule.others), roots, strict=True):
-        bound = match(pattern, value, None, None, bound)
-        if bound is None:
-            return None
-    return Match(roots[0], bound, symbols, roots if rule.others else ())
 
 
 # ---------------------------------------------------------------------------------------------- one application

@@ -3,6 +3,6 @@
 from irkit.equations.discovery import Discovery, discover
 from irkit.equations.equations import Equation, equation_of
 from irkit.equations.functions import equation, replace_pattern
-from irkit.equations.proofs import Proof, prove
+from irkit.proofs import Proof, prove
 
 __all__ = ["Discovery", "Equation", "Proof", "discover", "equation", "equation_of", "prove", "replace_pattern"]

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from irkit.checking.coverage import Checked
-from irkit.checking.rules import check_rule, match_of, random_instance
+from irkit.checking.rules import check_rule, random_instance
 from irkit.core.ir import Value
 from irkit.core.types import Tuple, same_types, types_of
 from irkit.equations.pictures import (
@@ -27,6 +27,7 @@ from irkit.pattern import Op, Pattern
 from irkit.pattern.heads import describe
 from irkit.pattern.language import number_pattern
 from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules, Sample, decline, refuse_impossible, rule
+from irkit.rewriting.sides import match_of
 from irkit.support.results import as_tuple
 
 Pictures = Pattern | float | tuple[Pattern | float, ...]

@@ -14,7 +14,7 @@ from irkit.core.types import Tensor
 from irkit.errors import TypeRuleError
 from irkit.nodes.construct import is_variadic
 from irkit.pattern import Attr, Constant, Either, Hole, Op, Pattern, Rest
-from irkit.pattern.heads import describe, every_name, parts
+from irkit.pattern.heads import describe, every_name, named_parts, number_in
 from irkit.pattern.language import ABSENT, row_of
 from irkit.pattern.predicates import Is, Typed, expected_text
 from irkit.rewriting.rules import Match
@@ -25,15 +25,6 @@ Part = Value | tuple[Value | None, ...] | float | None
 
 class Unfit(Exception):
     """A picture cannot be built of what a match holds; the text says why."""
-
-
-def number_of(pattern: Pattern) -> float | None:
-    """The number that stands in a pattern itself, or that `const(value=)` gives; None for every other pattern."""
-    for test in pattern.where if isinstance(pattern, Constant) else ():
-        first = next(iter(test.examples), None) if isinstance(test, Is) else None
-        if isinstance(first, int | float):
-            return float(first)
-    return None
 
 
 def made_of(pattern: Pattern) -> Callable[[], Value] | None:
@@ -60,7 +51,7 @@ def refusal(pattern: Pattern, known: frozenset[str]) -> str:
         return next(filter(None, (refusal(each, known) for each in pattern.operands)), "")
     if pattern is ABSENT or (isinstance(pattern, Hole | Constant | Rest) and pattern.name in known):
         return ""
-    if isinstance(pattern, Constant) and (number_of(pattern) is not None or made_of(pattern) is not None):
+    if isinstance(pattern, Constant) and (number_in(pattern) is not None or made_of(pattern) is not None):
         return ""
     return f"nothing says what {describe(pattern)} is"
 
@@ -117,7 +108,7 @@ class Builder:
             return self.known[key]
         if isinstance(pattern, Hole | Constant | Rest) and pattern.name in self.bound:
             return self.bound[pattern.name]
-        number, make = number_of(pattern), made_of(pattern)
+        number, make = number_in(pattern), made_of(pattern)
         if make is not None:
             return make()
         if number is None:
@@ -173,13 +164,6 @@ def called(pattern: Op, operands: list[Any], given: Mapping[str, object]) -> Val
 
 
 Named = Hole | Constant | Rest
-
-
-def named_parts(pattern: Pattern) -> list[Named]:
-    """The holes, constants and rests of a pattern that have a name, in order."""
-    if isinstance(pattern, Hole | Constant | Rest):
-        return [pattern] if pattern.name else []
-    return [each for part in parts(pattern) for each in named_parts(part)]
 
 
 def joined_conditions(*sides: tuple[Pattern, ...]) -> dict[str, Named]:

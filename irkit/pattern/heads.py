@@ -12,7 +12,7 @@ from irkit.core.operator_names import plain_name
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.ops.schemas import COMMUTATIVE
 from irkit.pattern.language import LEAF_LIKE, Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through
-from irkit.pattern.predicates import expected_text
+from irkit.pattern.predicates import Is, expected_text
 
 Ops = tuple[str | None, ...]
 """The operators of operands; None for one that is absent."""
@@ -261,3 +261,19 @@ def describe(pattern: Pattern) -> str:
     inside += [f"{n}={', '.join('any' if g is None else describe(g) for g in given)}" for n, given in pattern.bodies]
     item = "" if pattern.item is None else f"[{pattern.item}]"
     return f"{'|'.join(pattern.ops)}({', '.join(inside)}){item}"
+
+
+def named_parts(pattern: Pattern) -> list[Hole | Constant | Rest]:
+    """The holes, constants and rests of a pattern that have a name, in order."""
+    if isinstance(pattern, Hole | Constant | Rest):
+        return [pattern] if pattern.name else []
+    return [each for part in parts(pattern) for each in named_parts(part)]
+
+
+def number_in(pattern: Pattern) -> float | None:
+    """The number that stands in a pattern itself, or that `const(value=)` gives; None for every other pattern."""
+    for test in pattern.where if isinstance(pattern, Constant) else ():
+        first = next(iter(test.examples), None) if isinstance(test, Is) else None
+        if isinstance(first, int | float):
+            return float(first)
+    return None

@@ -22,13 +22,13 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const
-from irkit.checking.agreement import Unrunnable, computed_results, is_allowed, is_safe, run, same_bits, sides
+from irkit.checking.agreement import Unrunnable, computed_results, is_allowed, is_safe, run, same_bits
 from irkit.checking.comparison import compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import assignment
 from irkit.checking.instances import Retry
 from irkit.checking.near_misses import near_miss, rebuild_over
-from irkit.checking.rules import match_of, random_instance
+from irkit.checking.rules import random_instance
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.core.vocabulary import CONSTANT, PARAM
@@ -37,6 +37,7 @@ from irkit.errors import EvaluateError, IrkitError, RewriteError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Decline, Rule
+from irkit.rewriting.sides import match_of, sides
 from tests.support.sweeps import Found, Piece, options, resumed, summary
 
 Rng = np.random.Generator

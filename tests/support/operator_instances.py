@@ -15,13 +15,14 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
-from irkit.checking.instances import Instance, Retry, results_of
+from irkit.checking.instances import Instance, Retry
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.core.vocabulary import ITEM, PARAM
 from irkit.core.walk import post_order
 from irkit.errors import IrkitError
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, spec
+from irkit.rewriting.sides import results_of
 from tests.support.kernel_samples import F32, Draw, Sample
 from tests.support.kernel_samples_nn import recurrent
 from tests.support.kernel_samples_table import SAMPLES

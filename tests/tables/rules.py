@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from irkit.checking.agreement import has_value, sides
-from irkit.checking.rules import match_of, random_sample
+from irkit.checking.agreement import has_value
+from irkit.checking.rules import random_sample
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM, SHAPE_VECTOR
@@ -22,6 +22,7 @@ from irkit.errors import IrkitError
 from irkit.pattern import uniform
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Decline, Rule
+from irkit.rewriting.sides import match_of, sides
 from passes.pipelines.standard import EXACT, REAL
 from passes.preparing.group_products import GROUPING
 from passes.preparing.steer import STEERING

@@ -29,13 +29,13 @@ from onnx.reference.ops import _op_list as ops
 
 from irkit.build import call, const
 from irkit.checking.comparison import compare
-from irkit.checking.instances import results_of
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.writing.downgrade import respelled_value
 from irkit.onnx.writing.models import to_proto
 from irkit.ops.schemas import OPSET, TYPE_STRINGS
+from irkit.rewriting.sides import results_of
 from irkit.runtimes import run_files, runtime_named
 from irkit.runtimes.exchange import Answer
 from passes.legal.others.quirks import other_of

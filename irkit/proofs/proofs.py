@@ -2,7 +2,7 @@
 
 All forms of the left side up to a rank are enumerated: every rank of every hole, sizes as symbols, or 1 where an
 operand may be broadcast, every permutation and axis, every element type. The rule is applied to each, and both sides
-must have the same elements (`irkit.equations.elements`). What the enumeration cannot reach, numbers of any kind,
+must have the same elements (`irkit.proofs.elements`). What the enumeration cannot reach, numbers of any kind,
 further operands of any count, predicates, is no case for a proof, and is said to be none.
 """
 
@@ -18,21 +18,19 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const
-from irkit.checking.agreement import sides
-from irkit.checking.rules import match_of
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, dims_of, same_types
 from irkit.core.vocabulary import PARAM
 from irkit.core.walk import post_order
-from irkit.equations.elements import BITWISE, EACH, MOVED, Unprovable, are_equal
-from irkit.equations.pictures import named_parts, number_of
 from irkit.errors import IrkitError, RewriteError
 from irkit.ops.schemas import TYPE_STRINGS
 from irkit.pattern import Attr, Constant, Either, Hole, Op, Pattern
-from irkit.pattern.heads import parts
+from irkit.pattern.heads import named_parts, number_in, parts
 from irkit.pattern.language import ABSENT, row_of
+from irkit.proofs.elements import BITWISE, EACH, MOVED, Unprovable, are_equal
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.rules import Decline, Rule
+from irkit.rewriting.sides import match_of, sides
 
 RANK = 4
 CASES = 2500
@@ -65,11 +63,14 @@ class Proof:
         return self.proved
 
     def __str__(self) -> str:
-        if not self.proved:
-            return f"{self.rule} is not proved: {self.reason}"
+        return f"{self.rule} is " + (f"proved {self.extent}" if self.proved else f"not proved: {self.reason}")
+
+    @property
+    def extent(self) -> str:
+        """Of what it is proved, in words."""
         return (
-            f"{self.rule} is proved for all sizes up to rank {self.rank}, {self.about}: {self.cases} forms of its left "
-            f"side, {self.declined} of which it declines"
+            f"for all sizes up to rank {self.rank}, {self.about}: {self.cases} forms of its left side, "
+            f"{self.declined} of which it declines"
         )
 
 
@@ -176,7 +177,7 @@ def hindrance(pattern: Pattern) -> str:
         if any(isinstance(a, Attr) and name not in COUNTED for name, a in pattern.attributes):
             return "an attribute of it has no end of values"
     elif isinstance(pattern, Constant):
-        if not is_axes(pattern) and number_of(pattern) is None:
+        if not is_axes(pattern) and number_in(pattern) is None:
             return f"{pattern.name or 'a constant'} may hold any numbers"
     elif isinstance(pattern, Hole):
         if (pattern.where or pattern.ops) and pattern is not ABSENT:
@@ -291,7 +292,7 @@ def built(pattern: Pattern, state: Form) -> Iterator[tuple[Value | None, Form]]:
         if pattern.name in state.held:
             yield state.held[pattern.name], state
             return
-        example = number_of(pattern)
+        example = number_in(pattern)
         if example is None:
             raise Unprovable(f"{pattern.name or 'a constant'} may hold any numbers")
         if (

@@ -9,10 +9,10 @@ import pytest
 
 import irkit
 from irkit import check_rule, equation, hole, op, p, prove, rule
-from irkit.equations.elements import Unprovable, are_equal
 from irkit.errors import RewriteError
 from irkit.pattern import Pattern, attr, rest
 from irkit.pattern import const as constant
+from irkit.proofs.elements import Unprovable, are_equal
 from irkit.rewriting.face import Made, Match, Rule
 from passes.pipelines.standard import all_rules
 from passes.saturation import EQUATIONS
@@ -181,3 +181,13 @@ PROVED = {
 def test_rules_of_the_project_that_move_elements_or_calculate_with_integers_are_proved(name: str) -> None:
     each = next(r for r in (*all_rules(2), *EQUATIONS) if r.name == name)
     assert prove(each, 3)
+
+
+def test_the_report_of_a_check_has_the_proof() -> None:
+    moved = equation(p.Relu(p.Transpose(x, perm=attr("perm"))), p.Transpose(p.Relu(x), perm=attr("perm")), name="moved")
+    report = check_rule(moved.forward, 3, onnxruntime=False)
+    assert report.proof and "proved for all sizes up to rank 2" in str(report)
+    real = equation(p.Mul(p.Add(x, y), p.Add(x, y)), p.Mul(p.Add(y, x), p.Add(x, y)), exact=False, name="real")
+    report = check_rule(real.forward, 3, onnxruntime=False)
+    assert report.proof is not None and not report.proof and "not proved: it holds of real numbers only" in str(report)
+    assert check_rule(moved.forward, 3, onnxruntime=False, proof=0).proof is None
