@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +18,7 @@ from irkit.core.ir import Graph
 from irkit.doors import measure, toolbox
 from irkit.doors.console import (
     STREAM,
+    AsJson,
     Chosen,
     Commands,
     Half,
@@ -28,9 +28,11 @@ from irkit.doors.console import (
     Model,
     Opset,
     Output,
+    Quiet,
     Samples,
     Target,
     arrays_in,
+    as_text,
     chosen_rules,
     console_beside,
     node_count,
@@ -47,8 +49,12 @@ from irkit.doors.validate import validate
 from irkit.doors.viewing import diff_files, viz_file
 from irkit.errors import IrkitError
 from irkit.onnx.reading.wire import nodes_in
+from irkit.rewriting.history import Tally
+from irkit.rewriting.passes import Step
+from irkit.rewriting.rules import Rule
 from irkit.support.stored_files import opened_file
 from irkit.support.uncollected import without_collector
+from irkit.toolbox.listing import graph_data
 
 app = typer.Typer(
     cls=Commands,
@@ -104,13 +110,15 @@ def export(
     keep: Keep = None,
     keep_io: KeepIO = True,
     sample: Samples = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write an exported PyTorch program as an ONNX model, and say what became of it.
 
     With --check, a model that differs from the program is not written, and the exit status is 1.
     """
     require_writable(output)
-    with stages(Console(stderr=True)) as show:
+    with stages(Console(stderr=True, quiet=quiet)) as show:
         program = to_onnx(
             model,
             opset=opset,
@@ -127,7 +135,13 @@ def export(
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
         program = program.refusing_nan() if finite else program
         write(program.watched if conditions or finite else program.ready, output, program.opset)
-    console = console_beside(output)
+    console = console_beside(output, quiet)
+    if as_json:
+        told = {"saved": str(output), "report": program.report.asdict()}
+        console.print(as_text(told if report is None else {**told, "check": measure.as_plain(report)}))
+        if report is not None and not report:
+            raise typer.Exit(1)
+        return
     console.print(program.report.render(), soft_wrap=False)
     if report is not None:
         print_report(console, report)
@@ -155,27 +169,36 @@ def optimize(
     keep: Keep = None,
     keep_io: KeepIO = True,
     sample: Samples = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
     require_writable(output)
-    graph, done = read_graph(model), list[Any]()
+    chosen = chosen_rules(rules)
+    graph, watch = read_graph(model), Watching(tuple(each.name for each in chosen if isinstance(each, Rule)))
     ready = upstairs("passes.files").optimized_for(
         graph,
         target,
         opset,
         level,
-        rules=chosen_rules(rules),
+        rules=chosen,
         fold=fold,
         share_weights=share_weights,
         precision=half(precision, keep, keep_io, sample, quantize),
         quantization=integers(quantize, keep, sample),
-        observe=done.append,
+        observe=watch,
     )
-    lines = changes_of(done) + [str(each) for each in (ready.quantized, ready.mixed) if each]
+    changes, further = changes_of(watch.steps), [str(each) for each in (ready.quantized, ready.mixed) if each]
+    further += watch.own_lines(ready.graph)
     before = nodes_of(model, graph)
     write(ready.graph, output, ready.target.opset)
-    console = console_beside(output)
-    for line in (*lines, f"{before} to {len(ready.graph)}{wrote(output)}"):
+    console = console_beside(output, quiet)
+    if as_json:
+        passes = [{"pass": name, "before": len(a), "after": len(b), "turns": n} for name, a, b, n in changes]
+        told = {"before": before.number, "after": len(ready.graph), "opset": ready.target.opset, "saved": str(output)}
+        console.print(as_text({**told, "passes": passes, "notes": further}))
+        return
+    for line in (*map(change_line, changes), *further, f"{before} to {len(ready.graph)}{wrote(output)}"):
         console.print(line)
 
 
@@ -202,16 +225,42 @@ def integers(name: str | None, keep: Sequence[str] | None, sample: Path | None) 
     return attrs.evolve(asked.of(name), keep=keep or (), feeds=feeds)
 
 
-def changes_of(done: Sequence[Any]) -> list[str]:
-    """A line for each pass that changed a graph: what there was before and after, and in how many turns."""
+Change = tuple[str, Graph, Graph, int]
+"""A pass that changed a graph, what there was before its first turn and after its last, and how many turns it had."""
+
+
+def changes_of(done: Sequence[Any]) -> list[Change]:
+    """What each pass changed that changed a graph."""
     found: dict[str, list[Any]] = {}
     for step in done:
         if step.changed and not step.name.startswith(COMBINED):
             first = found.setdefault(step.name.partition("{")[0], [0, step.before, None])
             first[0], first[2] = first[0] + 1, step.after
-    return [
-        f"{name}: {changed(old, new)}" + (f", in {n} turns" if n > 1 else "") for name, (n, old, new) in found.items()
-    ]
+    return [(name, old, new, turns) for name, (turns, old, new) in found.items()]
+
+
+def change_line(change: Change) -> str:
+    """What a pass changed, as a line."""
+    name, old, new, turns = change
+    return f"{name}: {changed(old, new)}" + (f", in {turns} turns" if turns > 1 else "")
+
+
+class Watching(Tally):
+    """An observer that keeps the steps that changed something, and counts what rules did."""
+
+    def __init__(self, own: tuple[str, ...]) -> None:
+        super().__init__(own)
+        self.steps: list[Step] = []
+
+    def __call__(self, step: Step) -> None:
+        """Notes a step."""
+        super().__call__(step)
+        self.steps.append(step)
+
+    def own_lines(self, result: Graph) -> list[str]:
+        """A line for each rule of the caller's: how often it fired, and what became of what it made."""
+        found = {each.rule: str(each) for each in self.counts(result) if each.own}
+        return [found.get(name, f"{name}: never; irkit explain says why") for name in self.own]
 
 
 COMBINED = ("exact", "standard", "settled", "sequence", "when", "around_bodies", "own")
@@ -228,13 +277,24 @@ def changed(before: Graph, after: Graph) -> str:
     return f"{node_count(after)}" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
 
 
-def nodes_of(path: Path, graph: Graph) -> str:
-    """How many nodes a file has, in words; those of its graph where it is no ONNX model. A size that a model computes
-    is no node in a graph."""
+@attrs.frozen
+class NodeCount:
+    """How many nodes a file has; `str` in words."""
+
+    number: int
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def nodes_of(path: Path, graph: Graph) -> NodeCount:
+    """How many nodes a file has; those of its graph where it is no ONNX model. A size that a model computes is no node
+    in a graph."""
     if path == STREAM or path.suffix in (".irkit", ".pt2"):
-        return node_count(graph)
+        return NodeCount(len(graph), node_count(graph))
     number = nodes_in(opened_file(path.resolve(), "the model"))
-    return "1 ONNX node" if number == 1 else f"{number} ONNX nodes"
+    return NodeCount(number, "1 ONNX node" if number == 1 else f"{number} ONNX nodes")
 
 
 def values_of(graph: Graph) -> Iterator[Any]:
@@ -252,18 +312,28 @@ def list_rules(
         str, typer.Argument(help="the rules to list, such as norms or default-exact; all if not given")
     ] = "",
     families: Annotated[bool, typer.Option("--families", help="list the families only")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the rules that --rules chooses among, and their families."""
     standard, sets = upstairs("passes.pipelines.standard"), upstairs("passes.pipelines.rule_sets")
     console = Console(highlight=False, markup=False)
     if families:
+        found = sets.families(standard.all_rules(2) + standard.CONTRIB)
+        if as_json:
+            console.print(as_text({name: [r.name for r in rules] for name, rules in found.items()}), soft_wrap=True)
+            return
         table = Table("family", "rules", "among them")
-        for name, rules in sets.families(standard.all_rules(2) + standard.CONTRIB).items():
+        for name, rules in found.items():
             table.add_row(name, str(len(rules)), Text(", ".join(r.name for r in rules)))
         console.print(table)
         return
+    chosen = standard.selected(2, names, None) + standard.selected_fusions(names)
+    if as_json:
+        told = [{"rule": r.name, "families": sets.families_of(r), "exact": r.exact, "equation": r.doc} for r in chosen]
+        console.print(as_text(told), soft_wrap=True)
+        return
     table = Table("rule", "families", "keeps", "equation")
-    for rule in standard.selected(2, names, None) + standard.selected_fusions(names):
+    for rule in chosen:
         table.add_row(
             rule.name, ", ".join(sets.families_of(rule)), "all bits" if rule.exact else "real", Text(rule.doc)
         )
@@ -278,6 +348,8 @@ def convert(
     output: Output,
     opset: Annotated[int, typer.Option(help="the ONNX opset to write, 13 to 26")],
     target: Annotated[str, typer.Option(help="what will run the model; 'onnx' asks for no kernels")] = "onnx",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Bring an ONNX model to another opset, up or down, and change nothing else.
 
@@ -287,7 +359,10 @@ def convert(
     graph = read_graph(model)
     ready, before = upstairs("passes").prepare(graph, target, opset), nodes_of(model, graph)
     write(ready, output, opset)
-    console = console_beside(output)
+    console = console_beside(output, quiet)
+    if as_json:
+        console.print(as_text({"before": before.number, "after": len(ready), "opset": opset, "saved": str(output)}))
+        return
     console.print(f"{before} to {len(ready)} at opset {opset}{wrote(output)}")
 
 
@@ -306,9 +381,11 @@ def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
 @app.command()
 def show(
     model: Model,
+    as_json: AsJson = False,
 ) -> None:
-    """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
-    typer.echo(str(read_graph(model)))
+    """Print a model, .onnx, .pt2 or .irkit, as irkit text, which can be read again; or as JSON."""
+    graph = read_graph(model)
+    typer.echo(as_text(graph_data(graph)) if as_json else str(graph))
 
 
 app.command("viz")(viz_file)
@@ -323,9 +400,10 @@ for command in (validate, *TOOLS):
 @app.command()
 def contract(
     model: Model,
+    _: Annotated[bool, typer.Option("--json", help="JSON is what it prints in any case")] = False,
 ) -> None:
     """Print what a model relies on, as JSON: inputs, ranges, conditions, constants, state."""
-    typer.echo(json.dumps(contract_of(read_graph(model)), indent=2, ensure_ascii=False))
+    typer.echo(as_text(contract_of(read_graph(model))))
 
 
 def app_main() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from irkit.doors.console import AsJson, Quiet, as_text, console_beside
 from irkit.doors.to_onnx import upstairs
 
 
@@ -33,6 +33,8 @@ def export_hf(
     target: Annotated[str, typer.Option(help="what will run the model, as for export")] = "onnxruntime-cpu",
     precision: Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")] = None,
     quantize: Annotated[str | None, typer.Option(help="keep weights as integers: int4, int8 or dynamic")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a model of transformers as a folder that another library reads: its programs under the names that are
     looked for, the configuration, and the files of the tokenizer.
@@ -41,6 +43,9 @@ def export_hf(
     made = upstairs("lowering.layouts.export_hf").export_hf(
         source, output, layout, task=task, random=random, seed=seed, dtypes=dtype or (), **asked
     )
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = console_beside(None, quiet)
+    if as_json:
+        console.print(as_text({"layout": layout, "files": [str(path) for path in made.files]}))
+        return
     for path in made.files:
         console.print(f"wrote {path}")

@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from irkit.doors.console import STREAM, AsJson, Model, Target, chosen_rules, read_graph, require_writable
+from irkit.doors.console import (
+    STREAM,
+    AsJson,
+    Model,
+    Quiet,
+    Target,
+    as_text,
+    chosen_rules,
+    console_beside,
+    read_graph,
+    require_writable,
+)
 from irkit.doors.viz import diff, viz
 
 PageFile = Annotated[
@@ -24,6 +35,8 @@ def viz_file(
     plain: Annotated[
         bool, typer.Option("--plain", help="the graph as it is, without what rewriting makes of it")
     ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a page that shows a model, and each pass and rule that `irkit optimize` would apply to it.
 
@@ -33,11 +46,10 @@ def viz_file(
     page = output or Path(f"{name}.html")
     require_writable(page)
     graph = read_graph(model)
-    if plain:
-        viz(graph, page, title=name)
-    else:
-        viz(graph, page, rules=chosen_rules(rules), target=target, title=name)
-    typer.echo(f"wrote {page}")
+    given = {} if plain else {"rules": chosen_rules(rules), "target": target}
+    made = viz(graph, page, title=name, **given)
+    told = {"saved": str(page), "bytes": page.stat().st_size, "moments": len(made.data.get("moments", ()))}
+    console_beside(None, quiet).print(as_text(told) if as_json else f"wrote {page}")
 
 
 def diff_files(

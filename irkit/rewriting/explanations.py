@@ -102,17 +102,17 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
     rules = rule_set(rule)
     if not isinstance(value, Value | Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise GraphError(f"{value!r} is neither a value nor a graph", hint="ask about graph.results[0], or the graph")
-    places = _places(value) if isinstance(value, Graph) else ((value, graph),)
-    found = [explanation_of(each, v, g) for v, g in places for each in rules if is_about(each, v)]
+    asked = places(value) if isinstance(value, Graph) else ((value, graph),)
+    found = [explanation_of(each, v, g) for v, g in asked for each in rules if is_about(each, v)]
     return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))
 
 
-def _places(graph: Graph) -> Iterator[tuple[Value, Graph]]:
+def places(graph: Graph) -> Iterator[tuple[Value, Graph]]:
     """Each value of the graph and of its bodies, with the graph that it stands in."""
     for value in graph.order:
         yield value, graph
         for body in value.bodies:
-            yield from _places(body)
+            yield from places(body)
 
 
 def is_about(rule: Rule, value: Value) -> bool:

@@ -2,7 +2,8 @@
 
 An addition, a multiplication, a comparison, and a function of one number (exp, erf, sqrt) count as one operation each,
 so that a product of matrices [m, k] and [k, n] takes 2 * m * k * n. Moving elements, converting them and computing
-sizes counts as none. An operator that ONNX defines by others takes about what its definition takes.
+sizes counts as none. An operator that ONNX defines by others takes about what its definition takes. Where it hangs on
+the data (how large regions are, how many boxes are kept), it is the most that can be.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from irkit.dims import Dim
 from irkit.errors import DimensionError
 from irkit.ops.families import FAMILIES
 
-Formula = Callable[[Value], Dim]
-"""From an operator to how many operations it does."""
+Formula = Callable[[Value], Dim | None]
+"""From an operator to how many operations it does; None where no formula over its sizes says so."""
 
 
 def elements(value: Value | None) -> Dim:
@@ -231,6 +232,84 @@ def of_sampled_grid(value: Value) -> Dim:
     return dims.mul(2 * each**spatial, first_elements(value)) if each else 0
 
 
+def of_affine_grid(value: Value) -> Dim:
+    """AffineGrid: for each coordinate a product with a row of the matrix, and the shift."""
+    shape = shape_of(value)
+    return dims.mul(2 * (len(shape) - 2), dims.product(shape))
+
+
+# ---------------------------------------------------------------------------------------------- spectra
+
+
+def fast_transform(length: Dim, is_real: bool) -> int | None:
+    """What is commonly counted for a fast Fourier transform of n complex numbers, 5 n log2(n); half of it for real
+    ones. None for a length that is not known: the sizes of irkit have no logarithm."""
+    if type(length) is not int:
+        return None
+    whole = 5 * length * max(length - 1, 0).bit_length()
+    return whole // 2 if is_real else whole
+
+
+def known_number(value: Value, index: int) -> int | None:
+    """The number that an operand is, where it is a constant of one."""
+    operand = value.inputs[index] if is_given(value, index) else None
+    found = operand.blob.integers if operand is not None and operand.blob is not None else None
+    return found[0] if found is not None and len(found) == 1 else None
+
+
+def of_fourier_transform(value: Value) -> Dim | None:
+    """DFT: a fast transform for each row along the axis."""
+    shape = shape_of(value.inputs[0])
+    axis = known_number(value, 2) if is_given(value, 2) else int(value.attribute("axis", -2))
+    if axis is None:
+        return None
+    length = known_number(value, 1) if is_given(value, 1) else shape[axis]
+    each = None if length is None else fast_transform(length, shape[-1] == 1)
+    others = [d for i, d in enumerate(shape[:-1]) if i != axis % len(shape)]
+    return None if each is None else dims.product((each, *others))
+
+
+def of_short_transform(value: Value) -> Dim | None:
+    """STFT: for each frame a product with the window, where there is one, and a fast transform."""
+    signal, window = shape_of(value.inputs[0]), value.inputs[2] if is_given(value, 2) else None
+    is_real = len(signal) < 3 or signal[-1] == 1
+    length = known_number(value, 3) if is_given(value, 3) else shape_of(window)[0]
+    each = None if length is None else fast_transform(length, is_real)
+    if each is None or length is None:
+        return None
+    weighed = 0 if window is None else dims.mul(1 if is_real else 2, length)
+    return dims.product((*shape_of(value)[:2], dims.add(each, weighed)))
+
+
+# ---------------------------------------------------------------------------------------------- regions
+
+SAMPLED, OVERLAP = 8, 12
+"""Operations for a number that is put together of four neighbours and added, and for how far two boxes overlap."""
+
+
+def of_aligned_regions(value: Value) -> Dim:
+    """RoiAlign: for each element of the result the samples of its cell; where their number is that of the region's
+    elements, at most those of the whole image."""
+    result, image = shape_of(value), shape_of(value.inputs[0])
+    count = int(value.attribute("sampling_ratio", 0))
+    cell = [count, count] if count > 0 else [dims.ceildiv(d, n) for d, n in zip(image[2:], result[2:], strict=True)]
+    return dims.product((SAMPLED, *result, *cell))
+
+
+def of_pooled_regions(value: Value) -> Dim:
+    """MaxRoiPool: a comparison for each element of each region, which is at most the whole image."""
+    return dims.product((shape_of(value)[0], *shape_of(value.inputs[0])[1:]))
+
+
+def of_suppression(value: Value) -> Dim:
+    """NonMaxSuppression: each box that is kept against all others of its class; at most so many are kept as are asked
+    for, or there are."""
+    batch, classes, boxes = shape_of(value.inputs[1])
+    most = known_number(value, 2) if is_given(value, 2) else 0
+    kept = boxes if most is None else min(most, boxes) if type(boxes) is int else most
+    return dims.product((OVERLAP, batch, classes, boxes, kept))
+
+
 # ---------------------------------------------------------------------------------------------- the table
 
 MOVED = (
@@ -240,9 +319,6 @@ MOVED = (
     "HannWindow", "MelWeightMatrix", "ImageDecoder",
 )  # fmt: skip
 """Operators that do no arithmetic, or, as windows and random numbers, none that a model takes time for."""
-
-UNCOUNTED = ("AffineGrid", "DFT", "MaxRoiPool", "NonMaxSuppression", "RoiAlign", "STFT", "SequenceMap")
-"""Operators whose operations hang on more than sizes, or on how the runtime computes them."""
 
 PER_RESULT: Mapping[int, str] = {
     1: """
@@ -269,15 +345,16 @@ PER_OPERAND: Mapping[int, str] = {
 """Operators by how many operations they do for each element of their first operand."""
 
 OWN: Mapping[str, Formula] = {
-    "Attention": of_attention, "AveragePool": of_pooling, "Conv": of_convolution, "ConvInteger": of_convolution,
-    "ConvTranspose": of_transposed_convolution, "DeformConv": of_deformed_convolution, "Det": of_determinant,
-    "Einsum": of_einsum, "GRU": of_recurrence, "Gelu": of_gelu, "Gemm": of_gemm, "GridSample": of_sampled_grid,
-    "GroupNormalization": of_layer_norm, "InstanceNormalization": of_layer_norm, "LRN": of_local_norm,
-    "LSTM": of_recurrence, "LayerNormalization": of_layer_norm, "LpPool": of_pooling, "MatMul": of_product,
-    "MatMulInteger": of_product, "Max": folded, "MaxPool": of_pooling, "Mean": folded, "Min": folded,
-    "NegativeLogLikelihoodLoss": of_picked_loss,
-    "QLinearConv": of_convolution, "QLinearMatMul": of_product, "RNN": of_recurrence, "Resize": of_resize,
-    "Sum": folded,
+    "AffineGrid": of_affine_grid, "Attention": of_attention, "AveragePool": of_pooling, "Conv": of_convolution,
+    "ConvInteger": of_convolution, "ConvTranspose": of_transposed_convolution, "DFT": of_fourier_transform,
+    "DeformConv": of_deformed_convolution, "Det": of_determinant, "Einsum": of_einsum, "GRU": of_recurrence,
+    "Gelu": of_gelu, "Gemm": of_gemm, "GridSample": of_sampled_grid, "GroupNormalization": of_layer_norm,
+    "InstanceNormalization": of_layer_norm, "LRN": of_local_norm, "LSTM": of_recurrence,
+    "LayerNormalization": of_layer_norm, "LpPool": of_pooling, "MatMul": of_product, "MatMulInteger": of_product,
+    "Max": folded, "MaxPool": of_pooling, "MaxRoiPool": of_pooled_regions, "Mean": folded, "Min": folded,
+    "NegativeLogLikelihoodLoss": of_picked_loss, "NonMaxSuppression": of_suppression, "QLinearConv": of_convolution,
+    "QLinearMatMul": of_product, "RNN": of_recurrence, "Resize": of_resize, "RoiAlign": of_aligned_regions,
+    "STFT": of_short_transform, "Sum": folded,
 }  # fmt: skip
 """Operators with a formula of their own."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -53,29 +54,28 @@ def run_whole(graph: Graph, feeds: Mapping[str, Content], runtime: str, file: Pa
         return dict(zip(outputs_of(graph), results, strict=True)), time.perf_counter() - start
     loaded = made_session(graph, file)
     start = time.perf_counter()
-    try:
+    hint = "--all --runtime irkit shows how far it comes; --range NAME=LOW:HIGH bounds what is drawn"
+    with told_errors("ONNX Runtime cannot run the model on these inputs", hint):
         found = loaded.run(in_order if file is None else dict(feeds))
-    except IrkitError:
-        raise
-    except Exception as error:  # ONNX Runtime's own classes have no common base
-        raise EvaluateError(
-            f"ONNX Runtime cannot run the model on these inputs: {error}",
-            hint="--all --runtime irkit shows how far it comes; --range NAME=LOW:HIGH bounds what is drawn",
-        ) from error
     return dict(zip(outputs_of(graph), found, strict=True)), time.perf_counter() - start
 
 
 def made_session(graph: Graph, file: Path | None, options: Any = None) -> Session:
     """A session for a model. Raises EvaluateError where ONNX Runtime does not take it."""
-    try:
+    hint = "irkit optimize writes it in operators that ONNX Runtime has; --runtime irkit needs none of it"
+    with told_errors("ONNX Runtime does not take the model", hint):
         return session(graph if file is None else file, options=options)
+
+
+@contextmanager
+def told_errors(what: str, hint: str) -> Iterator[None]:
+    """Raises EvaluateError for what ONNX Runtime raises, whose own classes have no common base."""
+    try:
+        yield
     except IrkitError:
         raise
-    except Exception as error:  # ONNX Runtime's own classes have no common base
-        raise EvaluateError(
-            f"ONNX Runtime does not take the model: {error}",
-            hint="irkit optimize writes it in operators that ONNX Runtime has; --runtime irkit needs none of it",
-        ) from error
+    except Exception as error:
+        raise EvaluateError(f"{what}: {error}", hint=hint) from error
 
 
 def run_all(

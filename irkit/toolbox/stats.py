@@ -36,7 +36,7 @@ VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", ITE
 PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice", "Split"))
 """Operators that read no more of their first operand than they give."""
 
-CONTROL = frozenset((CALL, "If", "Loop", "Scan"))
+CONTROL = frozenset((CALL, "If", "Loop", "Scan", "SequenceMap"))
 """Operators that do what their bodies do."""
 
 TYPICAL = 64
@@ -288,9 +288,16 @@ class Counted:
 
 
 def trips_of(value: Value, name: str) -> Dim:
-    """How often the body of a Loop, Scan or Call runs: a number, a size, or a symbol of its own."""
+    """How often the body of a Loop, Scan, SequenceMap or Call runs: a number, a size, or a symbol of its own."""
     if value.op == CALL:
         return 1
+    if value.op == "SequenceMap" and value.inputs[0] is not None:
+        made = value.inputs[0]
+        if made.op == "SequenceConstruct":
+            return len(made.inputs)
+        whole = made.inputs[0] if made.op == "SplitToSequence" and len(made.inputs) == 1 else None
+        if whole is not None and isinstance(whole.type, Tensor):
+            return whole.type.shape[int(made.attribute("axis", 0))]
     if value.op == "Scan":
         count = int(value.attribute("num_scan_inputs", 1))
         axes = value.attribute("scan_input_axes", ()) or (0,)
@@ -313,7 +320,7 @@ def operations(value: Value) -> Dim | None:
         return flops_of(value)
     if known.definition is None:
         return None
-    stands = tuple(v and param(v.type) if v is not None and v.blob is None else v for v in value.inputs)
+    stands = tuple(v if v is None or v.blob is not None else param(v.type) for v in value.inputs)
     try:
         inner = defined_results(known, stands, value.attributes, len(types_of(value.type)))
     except (TypeRuleError, DimensionError):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from irkit.core.blobs import Blob
 from irkit.core.literals import element_texts
+from irkit.core.types import DType
 from irkit.errors import AbsentError
 
 Plain = dict[str, Any]
 """Data that JSON can say."""
+
+Elements = Callable[[int, int], np.ndarray]
+"""What gives the elements of a content from one place up to another."""
 
 BINS = 32
 """Columns of a histogram."""
@@ -39,24 +44,34 @@ def content_summary(blob: Blob) -> Plain:
         "bytes": blob.nbytes,
     }
     try:
-        array = blob.read()
+        elements = elements_of(blob)
+        found["first"] = element_texts(elements(0, min(blob.size, SHOWN)), blob.dtype)
+        numbers = sampled(elements, blob.size)
     except AbsentError as error:
         return {**found, "absent": error.what}
-    flat = array.reshape(-1)
-    found["first"] = element_texts(flat[:SHOWN], blob.dtype)
-    numbers = sampled(flat)
     found["looked_at"] = int(numbers.size)
-    if blob.dtype.is_float or blob.dtype.is_integer or array.dtype == np.bool_:
+    if blob.dtype.is_float or blob.dtype.is_integer or numbers.dtype == np.bool_:
         found |= spread(numbers)
     return found
 
 
-def sampled(flat: np.ndarray) -> np.ndarray:
-    """The elements of a flat array; of a long one, evenly spread stretches."""
-    if flat.size <= WHOLE:
-        return flat
-    starts = np.linspace(0, flat.size - LENGTH, STRETCHES).astype(np.int64)
-    return np.concatenate([flat[start : start + LENGTH] for start in starts])
+def elements_of(blob: Blob) -> Elements:
+    """The elements of a content in order, flat, from one place up to another: of one that lies in a file only these are
+    read. Raises AbsentError where there is no content, StaleError, then or later, where it has changed."""
+    place, width = blob.place, blob.dtype.numpy.itemsize
+    if place is None or blob.dtype.bits < 8 or blob.dtype is DType.STRING:
+        flat = blob.read().reshape(-1)
+        return lambda start, stop: flat[start:stop]
+    kind = blob.dtype.numpy
+    return lambda start, stop: place.file.read(place.start + start * width, (stop - start) * width).view(kind)
+
+
+def sampled(elements: Elements, size: int) -> np.ndarray:
+    """So many elements; of very many, evenly spread stretches."""
+    if size <= WHOLE:
+        return elements(0, size)
+    starts = np.linspace(0, size - LENGTH, STRETCHES).astype(np.int64).tolist()
+    return np.concatenate([elements(start, start + LENGTH) for start in starts])
 
 
 def spread(elements: np.ndarray) -> Plain:

@@ -12,12 +12,15 @@ from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError
 from irkit.support.markup import DIM, in_color, lines_html
-from irkit.viewer.contents import Plain
+from irkit.viewer.contents import Plain, elements_of
 from irkit.viewer.ledger import INPUTS, MODULE, NAME, Ledger
 from irkit.viewer.tables import NONE, Row, Tables
 
 LINES = 40
 """How many lines the text of a difference has for each part."""
+
+PIECE = 1 << 20
+"""So many elements of two weights are compared at a time."""
 
 PARTS = ((1, "operator"), (3, "type"), (5, "attributes"), (4, "operands"))
 """The columns of a row that are compared, and what each is called."""
@@ -83,14 +86,14 @@ class GraphDifference:
 
 @attrs.frozen(eq=False)
 class Compared:
-    """Two graphs as rows, in which what corresponds has one number."""
+    """Two graphs as rows, in which what corresponds has one number; `weights` says how contents differ."""
 
     tables: Tables
     before: dict[int, Row]
     after: dict[int, Row]
     results: tuple[list[int], list[int]]
     status: dict[int, list[str]]
-    values: tuple[dict[int, Value], dict[int, Value]]
+    weights: dict[int, str]
 
 
 def difference(a: Graph, b: Graph, names: tuple[str, str] = ("", "")) -> GraphDifference:
@@ -113,16 +116,19 @@ def compared_rows(a: Graph, b: Graph, histograms: bool = False) -> Compared:
     news = dict(ledger.values)
     after = {n: [*row[:NAME], tables.text(ledger.names[n]), *row[NAME + 1 :]] for n, row in ledger.rows.items()}
     status: dict[int, list[str]] = {}
+    weights: dict[int, str] = {}
     for number, row in after.items():
         old = before.get(number)
         if old is not None:
             found = [word for at, word in PARTS if old[at] != row[at]]
             one, other = olds[number].blob, news[number].blob
-            if one is not None and other is not None and weight_change(one, other):
+            change = weight_change(one, other) if one is not None and other is not None else ""
+            if change:
+                weights[number] = change
                 found.append("weight")
             if found:
                 status[number] = found
-    return Compared(tables, before, after, (first, ledger.results), status, (olds, news))
+    return Compared(tables, before, after, (first, ledger.results), status, weights)
 
 
 def known_values(a: Graph, b: Graph, tables: Tables) -> dict[Value, int]:
@@ -192,10 +198,8 @@ def value_changes(compared: Compared) -> list[Changed]:
         new = compared.after.get(number)
         if new is None:
             told("removed", row, line(row, compared.before), "")
-        elif "weight" in compared.status.get(number, ()):
-            one, other = (values[number].blob for values in compared.values)
-            if one is not None and other is not None:
-                told("changed", row, f"{texts[row[3]]}", f"{texts[new[3]]}, {weight_change(one, other)}")
+        elif number in compared.weights:
+            told("changed", row, f"{texts[row[3]]}", f"{texts[new[3]]}, {compared.weights[number]}")
         elif number in compared.status and set(compared.status[number]) != {"operands"}:
             told("changed", row, line(row, compared.before), line(new, compared.after))
         elif number in compared.status:
@@ -213,15 +217,29 @@ def weight_change(one: Blob, other: Blob) -> str:
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return "of another type"
     try:
-        first, second = np.ascontiguousarray(one.read()), np.ascontiguousarray(other.read())
+        return content_change(one, other)
     except AbsentError:
         return ""  # nothing is known of either
-    if first.dtype == object:
-        return "" if bool(np.array_equal(first, second)) else "other texts"
-    if first.tobytes() == second.tobytes():
+
+
+def content_change(one: Blob, other: Blob) -> str:
+    """How two contents of one type differ, a piece at a time: weights may be larger than memory. Raises AbsentError
+    where one has no numbers."""
+    first, second = elements_of(one), elements_of(other)
+    is_number = one.dtype.is_float or one.dtype.is_integer
+    differ, gap = False, np.nan
+    for start in range(0, one.size, PIECE):
+        stop = min(start + PIECE, one.size)
+        a, b = first(start, stop), second(start, stop)
+        if a.dtype == object and not bool(np.array_equal(a, b)):
+            return "other texts"
+        if a.dtype == object or a.tobytes() == b.tobytes():
+            continue
+        if not is_number:
+            return "other elements"
+        differ = True
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.fmax(gap, np.fmax.reduce(np.abs(a.astype(np.float64) - b.astype(np.float64))))
+    if not differ:
         return ""
-    if first.dtype == np.bool_ or not (one.dtype.is_float or one.dtype.is_integer):
-        return "other elements"
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.abs(first.astype(np.float64) - second.astype(np.float64))
-    return f"largest difference {np.nanmax(gap):.3g}" if not bool(np.isnan(gap).all()) else "NaN in other places"
+    return "NaN in other places" if np.isnan(gap) else f"largest difference {gap:.3g}"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from irkit.core.ir import Graph
-from irkit.rewriting.explanations import Explanation, explanation_of, is_about
+from irkit.rewriting.explanations import Explanation, explanation_of, is_about, places
 from irkit.rewriting.history import History, Turn
 from irkit.rewriting.rules import Rule, Rules
 from irkit.viewer.contents import Plain
@@ -89,13 +89,14 @@ FITTING = ("fuse", "legalize", "steer", "group_products", "rows", "hold", "mater
 
 
 def misses_data(graph: Graph, ledger: Ledger, rules: dict[str, Rule], own: Rules) -> list[Plain]:
-    """Why rules that fired somewhere, and the caller's own, do not apply elsewhere: the nearest first."""
+    """Why rules that fired somewhere, and the own ones, do not apply elsewhere, in bodies too: the nearest first."""
     found: list[tuple[Explanation, bool]] = []
     end = time.perf_counter() + SECONDS
-    for value in graph.order:
-        for rule in rules.values():
+    everywhere = tuple(places(graph))
+    for rule in sorted(rules.values(), key=lambda rule: rule not in own):  # what the time does not suffice for
+        for value, here in everywhere:
             if is_about(rule, value) and time.perf_counter() < end:
-                each = explanation_of(rule, value, graph)
+                each = explanation_of(rule, value, here)
                 if not each.applies and (each.matched or each.near >= NEAR or rule in own):
                     found.append((each, rule in own))
     found.sort(key=lambda pair: (not pair[1], -pair[0].matched, -pair[0].near))

@@ -18,6 +18,7 @@ import irkit
 from irkit import op
 from irkit.doors.cli import app
 from irkit.pattern import const
+from irkit.toolbox.listing import graph_data
 from irkit.toolbox.rule_files import run_file
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -292,6 +293,7 @@ sys.modules["torch"] = None
 from typer.testing import CliRunner
 from irkit.doors.cli import app
 from irkit.pattern import const
+from irkit.toolbox.listing import graph_data
 from irkit.toolbox.rule_files import run_file
 for command in sys.argv[1].split(";"):
     done = CliRunner().invoke(app, command.split())
@@ -313,3 +315,49 @@ def test_no_command_of_the_toolbox_needs_torch(model: Path, tmp_path: Path) -> N
         [sys.executable, "-c", FRESH, commands], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- data
+
+
+def test_every_command_has_json(model: Path, tmp_path: Path) -> None:
+    """What a command prints with --json, and no more, is JSON."""
+    here, rules = tmp_path / "o.onnx", tmp_path / "mine.py"
+    rules.write_text(
+        "import irkit\nfrom irkit import hole, p\n\n"
+        "@irkit.rule(p.Relu(p.Relu(hole('x'))))\ndef twice(m):\n    return irkit.op.Relu(m.x)\n"
+    )
+    told = {
+        each[0]: json.loads(irkit_(*each, "--json").output)
+        for each in (
+            ("optimize", model, "-o", here),
+            ("convert", model, "--opset", "17", "-o", tmp_path / "c.onnx"),
+            ("show", model),
+            ("rules", "norms"),
+            ("contract", model),
+            ("viz", model, "-o", tmp_path / "v.html"),
+            ("diff", model, model),
+            ("explain", model, "--rules", rules),
+            ("check", model, "--against", here),
+            ("extract", model, "-y", "Relu", "-o", tmp_path / "p.onnx"),
+        )
+    }
+    assert (
+        told["optimize"]["before"] == 3 and told["optimize"]["saved"] == str(here) and told["optimize"]["passes"] == []
+    )
+    assert told["convert"] == {"before": 3, "after": 3, "opset": 17, "saved": str(tmp_path / "c.onnx")}
+    assert [node["op"] for node in told["show"]["nodes"]] == ["Constant", "MatMul", "Relu", "Softmax"]
+    assert told["show"]["inputs"] == [{"name": "x", "value": "%x", "type": "f32[n, 8]"}]
+    assert all(each["equation"] and "norm" in "".join(each["families"]) for each in told["rules"])
+    assert told["viz"]["bytes"] == (tmp_path / "v.html").stat().st_size
+    families = json.loads(irkit_("rules", "--families", "--json").output)
+    assert families.get("norms")
+
+
+def test_show_has_bodies_and_attributes_as_data() -> None:
+    x, flag = irkit.param(irkit.tensor("f32", "n")), irkit.param(irkit.tensor("bool"))
+    made = op.If(flag, then_branch=lambda: op.LeakyRelu(x, alpha=0.5), else_branch=lambda: op.Cast(x, to="f32"))
+    told = graph_data(irkit.Graph((x, flag), made if isinstance(made, tuple) else (made,)))
+    (branches,) = [node["bodies"] for node in told["nodes"] if "bodies" in node]
+    assert list(branches) == ["then", "else"] and branches["then"]["nodes"][0]["attributes"] == {"alpha": 0.5}
+    assert json.loads(json.dumps(told, allow_nan=False)) == told

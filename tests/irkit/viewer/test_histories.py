@@ -130,6 +130,25 @@ def test_near_misses_say_where_the_match_stopped() -> None:
     assert data["texts"][rows[miss["id"]][1]] == "Mul"
 
 
+def test_near_misses_in_bodies_are_told_of() -> None:
+    @irkit.rule(p.Tanh(p.Mul(hole("x"), 1.702)), exact=False)
+    def steep(m: irkit.Match) -> Any:
+        """Tanh(1.702 x) -> Tanh(x)"""
+        return op.Tanh(m.x)
+
+    x, flag = irkit.param(irkit.tensor("f32", 3)), irkit.param(irkit.tensor("bool"))
+    made = op.If(
+        flag,
+        then_branch=lambda: op.Loop(1000, None, x, body=lambda i, c, v: (c, op.Tanh(op.Mul(v, 1.5))))[0],
+        else_branch=lambda: op.Relu(op.Relu(x)),
+    )
+    data = data_in(irkit.viz(irkit.Graph((x, flag), made), rules=(relu_twice, steep)).html)
+    miss = next(m for m in data["misses"] if m["rule"] == "steep")
+    row = replayed(data)[miss["moment"] + 1][0][miss["id"]]
+    assert "1.702" in miss["reason"] and data["texts"][row[1]] == "Tanh"
+    assert data["bodies"][row[10]]["word"] == "body"
+
+
 def test_journals_and_traces_are_histories_too() -> None:
     graph, journal = from_elsewhere(), list[Any]()
     irkit.rewrite(graph, with_journal((relu_twice,), journal))

@@ -55,6 +55,8 @@ def test_large_models_are_handled_in_little_memory(tmp_path: Path) -> None:
         "optimize {d}/o.onnx -o {d}/o.irkit",
         "extract {d}/m.onnx -y r1 -o {d}/p.onnx",
         "convert {d}/m.onnx --opset 17 -o {d}/c.onnx",
+        "diff {d}/m.onnx {d}/c.onnx -o {d}/d.html",
+        "viz {d}/m.onnx --plain -o {d}/m.html",
     ]
     run_within(24 << 20, [each.format(d=tmp_path) for each in commands])
     graph, ready = irkit.load(tmp_path / "m.onnx"), irkit.load(tmp_path / "o.onnx")
