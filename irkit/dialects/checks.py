@@ -40,17 +40,18 @@ ROUND_TRIPS = 10
 class CheckedOperator:
     """What `check_operator` covered. `by_definition` is the report of the rule that the operator is its definition,
     None where it has no definition; `instances` went through text and ONNX and back, of which ONNX Runtime ran
-    `on_runtime` with the definition as a local function."""
+    `on_runtime` with the definition as a local function, or by the `library` that computes it."""
 
     operator: str
     instances: int
     on_runtime: int
     by_definition: Checked | None
+    library: str = ""
 
     def __str__(self) -> str:
-        first = (
-            f"{self.operator}: {self.instances} instances keep the laws, and come back from text and ONNX; "
-            f"{self.on_runtime} agree on ONNX Runtime, with the definition as a local function"
+        means = "by its library" if self.library else "with the definition as a local function"
+        first = f"{self.operator}: {self.instances} instances keep the laws, and come back from text and ONNX; " + (
+            f"{self.on_runtime} agree on ONNX Runtime, {means}"
         )
         return first if self.by_definition is None else f"{first}\n{self.by_definition}"
 
@@ -86,10 +87,10 @@ def check_operator(
         require_round_trips(operator, graph)
         on_runtime += runs_alike(operator, graph, rng) if onnxruntime else 0
     if operator.definition is None:
-        return CheckedOperator(operator.text, ROUND_TRIPS, on_runtime, None)
+        return CheckedOperator(operator.text, ROUND_TRIPS, on_runtime, None, operator.library)
     rule = definition_rule(operator, exact)
     report = check_rule(rule, n, seed=seed, onnxruntime=onnxruntime, rtol=rtol, atol=atol, measured=False)
-    return CheckedOperator(operator.text, ROUND_TRIPS, on_runtime, report)
+    return CheckedOperator(operator.text, ROUND_TRIPS, on_runtime, report, operator.library)
 
 
 def definition_rule(operator: Operator, exact: bool = False) -> Rule:
@@ -154,8 +155,8 @@ def own_keys(operator: Operator, graph: Graph) -> list[object]:
 
 
 def runs_alike(operator: Operator, graph: Graph, rng: np.random.Generator) -> bool:
-    """True where ONNX Runtime, with the definition as a local function, computes what the evaluator does; False where
-    it does not run it. Raises RewriteError where the numbers differ."""
+    """True where ONNX Runtime, with the definition as a local function or by its library, computes what the evaluator
+    does; False where it does not run it. Raises RewriteError where the numbers differ."""
     if operator.definition is None and not operator.library:
         return False
     binding = {name: int(rng.choice([n for n in sizes if n])) for name, sizes in choices(graph).items()}
@@ -171,8 +172,9 @@ def runs_alike(operator: Operator, graph: Graph, rng: np.random.Generator) -> bo
     difference = compare(expected, found)
     if difference is not None:
         given = ", ".join(map(repr, arrays))
+        means = "by its library" if operator.library else "with the definition as a local function"
         raise RewriteError(
-            f"{operator.text}: ONNX Runtime, with the definition as a local function, differs: {difference}",
+            f"{operator.text}: ONNX Runtime, {means}, differs: {difference}",
             ir=f"{graph}\n\non {given}",
             hint="compare the kernel with the definition: irkit.check_rule says more",
         )

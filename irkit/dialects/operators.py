@@ -9,7 +9,7 @@ from functools import partial
 
 import attrs
 
-from irkit.dialects.adapters import Function, computed_by, defined_by, ruled_by
+from irkit.dialects.adapters import Function, computed_by, defined_by, ruled_by, run_by_library
 from irkit.dialects.fingerprints import fingerprint
 from irkit.dialects.schemas import Dtypes, row_of_function
 from irkit.dialects.scripts import functions_in, row_of_proto, script_call
@@ -57,7 +57,7 @@ def operator(
             name of another operand, whose element type it has. Any, for operands that are not listed.
         results: the names of the results.
         kernel: a function of the same operands, as arrays, and attributes, to arrays; without it the definition is
-            evaluated.
+            evaluated, and without that the `library` asked.
         sample: a function of an `irkit.checking.samples.sampler.Sampler` to operands, or a tuple of them, of which a
             last dict holds attributes. Without it they are drawn as the schema says.
         library: the path of a library of custom operators, by which ONNX Runtime computes it without its definition.
@@ -114,6 +114,8 @@ def operator_defined_by(asked: Asked, function: object) -> Operator:
     key = f"{name}#{fingerprint(row, script or function, asked.type_rule, asked.kernel, asked.library)}"
     typing = None if asked.type_rule is None else ruled_by(asked.type_rule)
     computed = None if asked.kernel is None else computed_by(asked.kernel)
+    if computed is None and definition is None and asked.library:
+        computed = run_by_library
     return Operator(name, definition, typing, computed, asked.sample, asked.library, row, key, place, doc)
 
 

@@ -194,7 +194,10 @@ def defined_results(
     given = tuple(inputs)
     hint = f"it is {operator!r}: mend the operands, or its definition" if operator.key else LACKING
     application = Application(operator.row, given, dict(attributes), outputs, sizes or bound_sizes(given), hint)
-    missing = arity(function) - len(given)
+    takes = arity(function)
+    if takes and any(v is not None for v in given[takes:]):
+        raise application.fail(f"its operand {operator.row.formal(takes).name} is not defined here")
+    given, missing = given[: takes or None], takes - len(given)
     try:
         found = function(application, *given, *(None,) * missing)
     except TypeRuleError as error:

@@ -27,6 +27,7 @@ def row_of(quirk: Quirk) -> str:
     ops = ", ".join(f"`{op}`" for op in quirk.ops)
     reason = quirk.reason.format(op="it", dtype="such type")
     by = [*(f"`{name}`" for name in quirk.rules), *(("a condition of the contract",) if quirk.contract else ())]
+    by += [quirk.by] if quirk.by else []
     mend = ", ".join(by) or "expansion"
     seen = f"[{quirk.version}]({quirk.issue})" if quirk.issue else quirk.version
     return "| " + " | ".join((f"`{quirk.name}`", ops, quirk.when, reason, quirk.fix, mend, seen)) + " |"

@@ -15,7 +15,18 @@ from irkit.ops.types.contents import contents
 op = Operators(construct.call)
 """ONNX's own operators: what definitions are written in."""
 
-__all__ = ["Application", "Sizes", "bound_sizes", "narrow", "number", "op", "scalar_content", "vector", "wide"]
+__all__ = [
+    "Application",
+    "Sizes",
+    "bound_sizes",
+    "narrow",
+    "number",
+    "op",
+    "require_present",
+    "scalar_content",
+    "vector",
+    "wide",
+]
 
 
 def vector(*numbers: Dim) -> np.ndarray:
@@ -36,6 +47,13 @@ def wide(x: Value) -> Value:
 def narrow(x: Value, like: Value) -> Value:
     """x in the element type of another value."""
     return x if x.dtype is like.dtype else op.Cast(x, to=like.dtype)
+
+
+def require_present(a: Application, past: Value | None, results: int) -> None:
+    """Raises TypeRuleError where there are earlier keys, and the new ones are not asked for: the kernel computes with
+    the memory of these results, whoever reads them."""
+    if past is not None and a.outputs < results:
+        raise a.fail(f"with a past ONNX Runtime takes it with {results} results at least")
 
 
 def scalar_content(value: Value | None) -> Dim | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irkit import dims
-from irkit.build.runtime.application import Application, op, vector
+from irkit.build.runtime.application import Application, op, require_present, vector
 from irkit.build.runtime.scores import as_int64, attention_of, joined_heads, later, mask_bias, penalty, split_heads
 from irkit.core.ir import Value
 from irkit.dims import Dim
@@ -27,6 +27,7 @@ def multi_head_attention(
 ) -> tuple[Value, ...]:
     """(softmax(scale * q @ k^T + masks) @ v, the keys, the values), heads side by side in the last axis of operands"""
     a.refuse_operands("past_sequence_length", "cache_indirection")
+    require_present(a, past_key, 3)
     if k is None or v is None or q.rank != 3 or k.rank != v.rank or k.rank not in (3, 4):
         raise a.fail("packed keys and values are not defined")
     heads = a.attr("num_heads")
@@ -110,6 +111,7 @@ def attention(
     """(the attention of x @ weights + bias, cut into queries, keys and values; keys and values, one upon the other)"""
     a.refuse("do_rotary", "past_present_share_buffer", "rotary_embedding_dim")
     a.refuse_operands("past_sequence_length")
+    require_present(a, past, 2)
     heads, width = a.attr("num_heads"), weights.shape[-1]
     sizes = a.attr("qkv_hidden_sizes") or (dims.floordiv(width, 3),) * 3
     if any(type(s) is not int for s in sizes):

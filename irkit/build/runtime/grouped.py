@@ -5,7 +5,16 @@ from __future__ import annotations
 import attrs
 
 from irkit import dims
-from irkit.build.runtime.application import Application, narrow, number, op, scalar_content, vector, wide
+from irkit.build.runtime.application import (
+    Application,
+    narrow,
+    number,
+    op,
+    require_present,
+    scalar_content,
+    vector,
+    wide,
+)
 from irkit.build.runtime.scores import as_int64, attention_of, joined_heads, repeated_heads, split_heads
 from irkit.core.ir import Value
 from irkit.dims import Dim
@@ -45,6 +54,7 @@ def group_query_attention(
     whose size 16 divides (`irkit.build.runtime.limits`).
     """
     a.refuse_operands("k_scale", "v_scale", "q_norm_weight", "k_norm_weight")
+    require_present(a, past_key, 3)
     a.refuse("qk_output", "sliding_window_cache", "kv_cache_bit_width")
     if not a.attr("causal", 1) or query.rank != 3:
         raise a.fail("only causal attention, of a query of rank 3, is defined")

@@ -73,6 +73,23 @@ def of_moe(value: Value) -> str:
     return ""
 
 
+PAST: Mapping[str, int] = MappingProxyType(
+    {
+        "com.microsoft::Attention": 4,
+        "com.microsoft::GroupQueryAttention": 3,
+        "com.microsoft::MultiHeadAttention": 6,
+    }
+)
+"""Which operand holds earlier keys, of operators whose kernels compute in the memory of their further results."""
+
+
+def needs_all_results(value: Value) -> bool:
+    """True for an operator of which a file names results that nobody uses: without them its kernel computes with memory
+    that nobody wrote, or refuses."""
+    index = PAST.get(value.op)
+    return index is not None and len(value.inputs) > index and value.inputs[index] is not None
+
+
 LIMITS: Mapping[str, Callable[[Value], str]] = MappingProxyType(
     {
         "com.microsoft::Attention": of_attention,

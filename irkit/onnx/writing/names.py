@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 import attrs
 
+from irkit.build.runtime.limits import needs_all_results
 from irkit.core.blobs import SMALL, Blob
 from irkit.core.ir import Graph, Port, Value
 from irkit.core.types import Tuple, types_of
@@ -197,7 +198,7 @@ class Naming:
         self, value: Value, base: str, items: Mapping[int, list[Value]], wanted: Mapping[Value, str]
     ) -> tuple[str, ...]:
         """The name of each result of a value that has several; the first one is the node's own where it fits."""
-        optional = optional_results(value.op)
+        optional = () if needs_all_results(value) else optional_results(value.op)
         parts = types_of(value.type)
         found: list[str] = []
         spare = base

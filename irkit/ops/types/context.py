@@ -144,7 +144,7 @@ class Context:
     def axis(self, axis: int, rank: int, *, end: bool = False) -> int:
         """`axis` counted from the front. `end` also allows `axis == rank`. Raises TypeRuleError out of range."""
         top = rank + 1 if end else rank
-        if not -top <= axis < top and not (rank == 0 and axis in (0, -1)):
+        if not -top <= axis < top:
             raise self.fail(f"axis {axis} is out of range for rank {rank}")
         return axis + top if axis < 0 else axis
 

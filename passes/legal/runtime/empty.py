@@ -46,6 +46,17 @@ def _no_places(rng: np.random.Generator) -> Value:
     return op.GlobalAveragePool(param(Tensor(DType.FLOAT, shape)))
 
 
+def is_mean_of_nothing(mean: Value) -> bool:
+    """True for a mean of floats along an axis of size 0 that has results."""
+    x, shape = mean.inputs[0], mean.shape
+    return x is not None and mean.dtype.is_float and 0 in x.shape and 0 not in shape
+
+
+def _nothing(rng: np.random.Generator) -> Value:
+    x = param(Tensor(DType.FLOAT, (int(rng.integers(1, 3)), 0, int(rng.integers(1, 3)))))
+    return op.ReduceMean(x, [1], keepdims=int(rng.integers(0, 2)))
+
+
 def empty_rules(ranges: Ranges) -> Rules:
     """The rules for a graph, given what it knows of its symbols."""
     return (
@@ -74,6 +85,8 @@ def empty_rules(ranges: Ranges) -> Rules:
              "Einsum -> If(n > 0, Einsum, 0)"),
         Rule("mean_of_no_places", hole("pool", ops=("GlobalAveragePool",), where=has_no_places), mean_of_places, True,
              "GlobalAveragePool(x[b, c, 0, w]) -> NaN", sample=_no_places),
+        Rule("mean_of_nothing", hole("pool", ops=("ReduceMean",), where=is_mean_of_nothing), mean_of_places, True,
+             "ReduceMean(x[b, 0], [1]) -> NaN", sample=_nothing),
         Rule("norm_of_nothing", hole("norm", ops=("LayerNormalization",)), lambda m: normalized(m, ranges), True,
              "LayerNormalization -> If(n > 0, LayerNormalization, x)"),
     )  # fmt: skip
@@ -272,7 +285,8 @@ def entropy(m: Match, ranges: Ranges) -> Made:
     x = value.inputs[0]
     if x is None or all(is_positive(d, ranges) for d in x.shape):
         return decline("there are elements")
-    return softmax_cross_entropy(m, value) or decline("there are no scores")
+    found = softmax_cross_entropy(m, value)
+    return decline("there are no scores") if found is None else found
 
 
 # ---------------------------------------------------------------------------------------------- products
@@ -438,7 +452,7 @@ def normalized(m: Match, ranges: Ranges) -> Made:
         shapes = {
             v: [dims.maximum(d, 1) if d in doubtful else d for d in v.shape] for v in value.inputs if v is not None
         }
-        full = [v and op.Reshape(v, sizes_value(m, shapes[v], 1, sources)) for v in value.inputs]
+        full = [None if v is None else op.Reshape(v, sizes_value(m, shapes[v], 1, sources)) for v in value.inputs]
         made = call(value.op, full, dict(value.attributes))
         return op.Reshape(made, sizes_value(m, x.shape, 1, sources), allowzero=1)
 

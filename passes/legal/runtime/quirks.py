@@ -48,7 +48,7 @@ class Quirk:
 
     `condition` is asked of values of `ops`; `reason` may name `{op}` and `{dtype}`. `rules` are those that mend it
     where there is no condition; `contract` says that the graph is left as it is, and its contract keeps the quirk away
-    where the sizes do not. `issue` is the place where it is discussed, if one is known.
+    where the sizes do not; `by` what else mends it. `issue` is the place where it is discussed, if one is known.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Quirk:
     condition: Callable[[Value], bool] | None = None
     rules: tuple[str, ...] = ()
     contract: bool = False
+    by: str = ""
     version: str = SEEN
     issue: str = ""
 
@@ -180,6 +181,14 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           rules=("einsum_of_nothing",)),
     Quirk("mean_of_no_places", ("GlobalAveragePool",), "images without places", "it refuses them", "NaN",
           rules=("mean_of_no_places",)),
+    Quirk("mean_of_nothing", ("ReduceMean",), "an axis of size 0",
+          "it gives 0, and torch, numpy and irkit's evaluator NaN; ONNX leaves it open",
+          "NaN, where the size is known; torch's means over sizes that vary are a sum and a quotient",
+          rules=("mean_of_nothing",)),
+    Quirk("past_without_present", ("com.microsoft::Attention", "com.microsoft::GroupQueryAttention",
+                                   "com.microsoft::MultiHeadAttention"), "a past, and new keys that nobody reads",
+          "it computes in memory that nobody wrote, or fails", "a name for each result",
+          by="the writer of files"),
     Quirk("norm_of_nothing", ("LayerNormalization",), "rows that may be empty", "it fails",
           "If(n > 0, LayerNormalization, x)", rules=("norm_of_nothing",)),
     Quirk("expansion_to_nothing", ("Expand",), "a size of 1 that becomes 0", "ExpandElimination takes it for none",

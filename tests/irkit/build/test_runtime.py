@@ -16,6 +16,7 @@ from irkit import dims
 from irkit.build.runtime import DEFINITIONS
 from irkit.core.ir import Graph, param
 from irkit.core.types import DType, tensor
+from irkit.dialects.checks import instance_graph, require_round_trips, runs_alike
 from irkit.errors import TypeRuleError
 from passes.targets import target_of
 
@@ -548,3 +549,39 @@ def test_op_com_microsoft_makes_them() -> None:
     made = irkit.op.com_microsoft.FusedMatMul(param(tensor("float32", 2, 3)), param(tensor("float32", 4, 3)), transB=1)
     assert made.op == MS + "FusedMatMul" and made.shape == (2, 4)
     assert isinstance(irkit.op.com_microsoft.SkipLayerNormalization, type(irkit.op.com_microsoft.Gelu))
+
+
+@pytest.mark.parametrize("name", sorted(irkit.runtime_dialect()))
+def test_an_operator_is_drawn_checked_and_run(name: str) -> None:
+    """By the sample of the dialect: the definition against ONNX Runtime's kernel, in text and in files."""
+    operator = irkit.runtime_dialect()[name]
+    rng = np.random.default_rng(0)
+    ran = 0
+    for _ in range(4):
+        graph = instance_graph(operator, rng)
+        require_round_trips(operator, graph)
+        ran += runs_alike(operator, graph, rng)
+    assert ran
+
+
+WITH_PAST = {
+    "MultiHeadAttention": ((X, X, X, None, None, None, random(2, 2, 4, 4), random(2, 2, 4, 4)), {"num_heads": 2}, 3),
+    "Attention": (
+        (X, random(8, 24), random(24), None, random(2, 2, 2, 4, 4)), {"num_heads": 2, "unidirectional": 1}, 2),
+    "GroupQueryAttention": (
+        (random(2, 1, 64), random(2, 1, 32), random(2, 1, 32), random(2, 2, 4, 16), random(2, 2, 4, 16),
+         np.full(2, 4, np.int32), np.array(5, np.int32)), {"num_heads": 4, "kv_num_heads": 2}, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", WITH_PAST)
+def test_keys_behind_a_past_are_written_where_nobody_reads_them(op: str) -> None:
+    """Without the memory of these results the kernels compute with what others left in theirs, or refuse."""
+    operands, given, outputs = WITH_PAST[op]
+    case = Case(MS + op, operands, given, outputs, (0,))
+    graph, feeds = build(case), fed(case)
+    held(case, on_runtime(graph, feeds), irkit.evaluate(graph, feeds), "evaluator")
+    (node,) = [node for node in irkit.to_proto(graph).graph.node if node.op_type == op]
+    assert len(node.output) == outputs and all(node.output)
+    with pytest.raises(TypeRuleError, match=f"with {outputs} results at least"):
+        build(Case(MS + op, operands, given, 1, (0,)))
