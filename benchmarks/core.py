@@ -69,6 +69,24 @@ def operators() -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
     yield "x[:, :, 1:9]", lambda: op.Slice(x, *bounds), lambda: x[:, :, 1:9]
 
 
+def operator_calls() -> dict[str, tuple[int, int]]:
+    """How many calls of Python, and of C, each operator on values takes: by a constructor, and as it is written. Unlike
+    times, these are always the same."""
+    return {name: (calls_of(by_op), calls_of(by_sign)) for name, by_op, by_sign in operators()}
+
+
+def calls_of(function: Callable[[], Any]) -> int:
+    """How many calls a function takes, once what it remembers is known."""
+    function()
+    found: list[str] = []
+    sys.setprofile(lambda frame, event, given: found.append(event) if event in ("call", "c_call") else None)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return len(found) - 1  # that of setprofile itself
+
+
 def operator_times(repeat: int) -> dict[str, tuple[float, float]]:
     """Microseconds of each operator on values: by a constructor of `irkit.op`, and as it is written in Python."""
     best: dict[str, tuple[float, float]] = {}
@@ -137,15 +155,16 @@ def main() -> int:
         imported = min(import_seconds(Path(folder)) for _ in range(max(options.repeat, 2)))
     written = operator_times(max(options.repeat, 5))
     if options.json:
-        print(json.dumps({"import": imported, "seconds": rows, "operators": written}))
+        print(json.dumps({"import": imported, "seconds": rows, "operators": written, "calls": operator_calls()}))
         return 0
     print("microseconds per node")
     print("nodes".rjust(8), *(name.rjust(9) for name in next(iter(rows.values()))))
     for size, best in rows.items():
         print(f"{size:8d}", *(f"{1e6 * seconds / size:9.2f}" for seconds in best.values()))
-    print("microseconds of an operator on values: by irkit.op, as it is written")
+    print("an operator on values, by irkit.op and as it is written: microseconds, and calls")
+    calls = operator_calls()
     for name, (by_op, by_sign) in written.items():
-        print(f"{name:>14}", f"{by_op:9.2f}", f"{by_sign:9.2f}")
+        print(f"{name:>14}", f"{by_op:9.2f}", f"{by_sign:9.2f}", *(f"{count:6d}" for count in calls[name]))
     print(f"import irkit: {imported:.3f} s beyond its dependencies")
     return 0
 

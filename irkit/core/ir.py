@@ -457,7 +457,7 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     operands = {v for value in moved for v in value.inputs if v is not None}
     through = {old: held[new] if old in held else new for old, new in swaps.items()}
     built = walk.rebuild_through((*graph.results, *operands), through)
-    inputs = {v: tuple([i and built[i] for i in v.inputs]) for v in moved}
+    inputs = {v: tuple([None if i is None else built[i] for i in v.inputs]) for v in moved}
     olds = {held[v]: v if inputs[v] == v.inputs else v.with_inputs(inputs[v]) for v in moved}
     if any(v in olds for v in walk.post_order(olds.values())):
         raise GraphError(

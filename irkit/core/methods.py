@@ -50,6 +50,11 @@ class ValueMethods:
     if not TYPE_CHECKING:
         __iter__ = __contains__ = None  # Python would try x[0], x[1], ... without end
 
+    def __bool__(self) -> bool:
+        """True: a value is something, where None may stand in its place. Raises TypeRuleError for booleans, of which it
+        would be taken for what they hold."""
+        return _arithmetic().truth(self)
+
     def __add__(self, other: object) -> Value:
         return _arithmetic().binary("Add", self, other)
 

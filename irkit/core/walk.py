@@ -90,7 +90,8 @@ def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dic
         key, own = within[-1] if within else (None, new)
         if ends:
             within.pop()
-            new[value] = own.get(swaps[value]) or new[swaps[value]]
+            stands = swaps[value]
+            new[value] = own[stands] if stands in own else new[stands]
         elif value in new or value in own:
             continue
         elif value not in swaps or value is key:
@@ -100,7 +101,7 @@ def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dic
                 stack.extend((v, False) for v in reversed(pending))
                 continue
             uses_key = value is key or any(v in own for v in value.inputs)
-            inputs = tuple(None if v is None else own.get(v) or new[v] for v in value.inputs)
+            inputs = tuple(None if v is None else own[v] if v in own else new[v] for v in value.inputs)
             same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
             (own if uses_key else new)[value] = value if same else value.with_inputs(inputs)
         elif any(value is each for each, _ in within):

@@ -62,6 +62,17 @@ def refuse_comparison(method: str, other: object) -> NoReturn:
     raise TypeRuleError("values are compared by their methods", hint=f"write x.{method}(y)")
 
 
+def truth(x: Value) -> bool:
+    """True. Raises TypeRuleError for booleans: what they hold is known when the graph runs, so Python cannot branch on
+    it."""
+    if not isinstance(x.type, Tensor) or x.dtype is not DType.BOOL:
+        return True
+    raise TypeRuleError(
+        f"a {x.type!r} of {x.op} is neither true nor false while the graph is built",
+        hint="write op.Where(c, x, y), or op.If(c, f, g) with two functions; `x is not None` asks whether there is one",
+    )
+
+
 def unary(op: str, x: Value) -> Value:
     """`-x`, `+x`, `abs(x)`, `~x`. Raises TypeRuleError for an element type that has none."""
     if op == "+":

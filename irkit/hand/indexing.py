@@ -36,6 +36,9 @@ ALL = slice(None)
 CONSTANTS = 1 << 10
 """So many constants of a few numbers are remembered: values never change, so that all may hold the same."""
 
+PLAIN: Final = frozenset((int, slice))
+"""Types of keys that stand for themselves, which most are."""
+
 Place = int | Dim | Value
 """A number of an element: an int, a size, or a tensor of integers."""
 
@@ -49,14 +52,18 @@ def indexed(x: Value, key: object) -> Value:
         raise TypeRuleError(
             f"a {x.type!r} has no elements to index", hint="op.SequenceAt(x, i) takes one of a sequence"
         )
-    keys = list(cast("tuple[object, ...]", key)) if isinstance(key, tuple) else [key]
-    keys = without_ellipsis(x, keys)
-    fresh = [i for i, each in enumerate(keys) if each is None]
-    if fresh:
-        x = call("Unsqueeze", (x, vector_of(tuple(fresh))))
-    parts = [ALL if each is None else part_of(each) for each in keys]
-    x = sliced(x, parts)
+    given: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+    if PLAIN.issuperset(map(type, given)) and len(given) <= len(x.type.shape):
+        parts: Sequence[Parts] = given
+    else:
+        keys = without_ellipsis(x, list(given))
+        fresh = [i for i, each in enumerate(keys) if each is None]
+        if fresh:
+            x = call("Unsqueeze", (x, vector_of(tuple(fresh))))
+        parts = [ALL if each is None else part_of(each) for each in keys]
     places = {axis: each for axis, each in enumerate(parts) if type(each) is not slice}
+    if parts.count(ALL) + len(places) < len(parts):
+        x = sliced(x, parts)
     return taken(x, places) if places else x
 
 

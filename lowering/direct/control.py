@@ -278,7 +278,7 @@ def with_captures(traced: TracedBody, captures: Sequence[Value]) -> Graph:
     graph = traced.body.graph
     count = len(graph.params) - len(traced.captures)
     own = dict(zip(traced.captures, graph.params[count:], strict=True))
-    extra = tuple(own.get(v) or param(v.type) for v in captures)
+    extra = tuple(own[v] if v in own else param(v.type) for v in captures)
     return attrs.evolve(graph, params=(*graph.params[:count], *extra))
 
 

@@ -251,7 +251,7 @@ class Index:
         """Takes in what values are computed of."""
         same = self.same
         for value in walk.post_order(tuple(roots), stop=same.__contains__):
-            same[value] = self.stand_in(value, [v and same[v] for v in value.inputs], value)
+            same[value] = self.stand_in(value, [None if v is None else same[v] for v in value.inputs], value)
 
     def stand_in(self, value: Value, inputs: Sequence[Value | None], otherwise: Value) -> Value:
         """The value that computes the same as one whose operands stand for all like them: one of them, one that is
@@ -373,9 +373,9 @@ def recognize_values(index: Index, new: Mapping[Value, Value]) -> Mapping[Value,
     swaps: dict[Value, Value] = {}
     for value in new.values():
         if value not in swaps and value not in index.same:
-            inputs = tuple([i and swaps.get(i, i) for i in value.inputs])
+            inputs = tuple([None if i is None else swaps.get(i, i) for i in value.inputs])
             made = value if inputs == value.inputs else value.with_inputs(inputs)
-            swaps[value] = index.stand_in(made, [i and index.same.get(i, i) for i in inputs], made)
+            swaps[value] = index.stand_in(made, [None if i is None else index.same.get(i, i) for i in inputs], made)
     return {old: swaps.get(value, value) for old, value in new.items()}
 
 
@@ -385,6 +385,6 @@ def rebuilt(
     """`swaps` grown to the values that roots reach, each with the origin that it has elsewhere."""
     new = dict(swaps)
     for value in walk.post_order(tuple(roots), stop=swaps.__contains__):
-        inputs = tuple([v and new[v] for v in value.inputs])
+        inputs = tuple([None if v is None else new[v] for v in value.inputs])
         new[value] = value.with_inputs(inputs).with_origin(rename(value.origin))
     return new

@@ -211,7 +211,7 @@ def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before:
             type_ = Tensor(DTYPES[value.dtype], shape)
             found.given.append(parameter(tracer, found, leaf.name, value, type_, next(made, None)))
         elif shape is not None and type(shape) is not int:
-            scalar = next(made, None) or param(Tensor(DType.INT64, ()))
+            scalar = next(made, param(Tensor(DType.INT64, ())))
             found.params.append((Port(leaf.name, "input", getattr(shape, "name", "")), scalar))
             tracer.examples.known[scalar] = np.asarray(value)
             tracer.scope.binders[shape] = (scalar, True)
@@ -226,7 +226,7 @@ def parameter(
 ) -> Traced:
     """A traced tensor over a parameter of the graph, a new one or one `made` before; a complex one comes in as pairs of
     real numbers."""
-    made = made or param(boundary_type(type_))
+    made = param(boundary_type(type_)) if made is None else made
     found.params.append((Port(name), made))
     tracer.examples.known[made] = array_of(as_pairs(example) if type_.dtype.is_complex else example)
     value = made
@@ -432,9 +432,9 @@ def written_state(
         if memory.is_state or lives:
             first = memory.first
             known = (tracer.before or tracer.record).states  # a trial is compared over the same parameters
-            given = known.get(first) or param(
-                boundary_type(first.type) if isinstance(first.type, Tensor) else first.type
-            )
+            given = known.get(first)
+            if given is None:
+                given = param(boundary_type(first.type) if isinstance(first.type, Tensor) else first.type)
             known[first] = given
             swaps |= swaps_of_parts(first, given) if is_complex(first) else {first: given}
             params.append((Port(memory.name, "state"), given))

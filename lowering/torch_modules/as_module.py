@@ -63,7 +63,7 @@ WRITTEN_OUT = tuple(op for op in (*operators_with_body(), *DEFINITIONS) if op no
 def by_others(m: Match) -> Made:
     """an operator that torch has none for -> its definition"""
     found = by_definition(m, m.root) if m.root.op in DEFINITIONS else by_function(m, m.root)
-    return found or decline("there is no definition of it for such operands")
+    return decline("there is no definition of it for such operands") if found is None else found
 
 
 EXPANSION = Rule("written_out", Hole("value", (), WRITTEN_OUT), by_others, False, "an operator -> its definition")

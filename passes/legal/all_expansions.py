@@ -55,7 +55,8 @@ def expansion(label: str, name: str, function: Function, below: int = 0, double:
     to others."""
 
     def replaced(m: Match) -> Made:
-        if double and not any(isinstance(v.type, Tensor) and v.dtype is DType.DOUBLE for v in m.root.inputs[:1] if v):
+        first = m.root.inputs[0] if m.root.inputs else None
+        if double and not (first is not None and isinstance(first.type, Tensor) and first.dtype is DType.DOUBLE):
             return decline("it is not of float64")
         found = function(m, m.root)
         return decline("there is no expansion of it") if found is None else found

@@ -96,7 +96,8 @@ def written_out(graph: Graph, target: Target) -> Graph:
 
 def out_of_others(m: Match) -> Made:
     """An operator -> its definition"""
-    return by_definition(m, m.root) or decline("irkit has no definition of it for such operands")
+    found = by_definition(m, m.root)
+    return decline("irkit has no definition of it for such operands") if found is None else found
 
 
 OWN = Rule("written_out", Hole("value", (is_own,)), out_of_others, True, "an operator of one's own -> its definition")

@@ -348,7 +348,8 @@ def legal_rule(target: Target) -> Rule:
         value = m.root
         why = trouble(value, target)
         if not why:
-            return faster(m, value, target) or decline("it runs")
+            quicker = faster(m, value, target)
+            return decline("it runs") if quicker is None else quicker
         for attempt in (foreign, expanded, recast, defined, narrowed):
             found = attempt(m, value, target)
             if found is not None:
@@ -410,7 +411,8 @@ def is_double(value: Value) -> bool:
 
 def defined(m: Match, value: Value, target: Target) -> Expanded:
     """The operator by ONNX's own definition, or irkit's of one of ONNX Runtime's; None where there is none."""
-    return by_function(m, value) or by_definition(m, value)
+    found = by_function(m, value)
+    return by_definition(m, value) if found is None else found
 
 
 # ---------------------------------------------------------------------------------------------- element types

@@ -132,7 +132,7 @@ def form_of(value: Value, found: Mapping[Value, Form], alone: Callable[[Value], 
         saved = int(weight.op != CONSTANT and held is not None)
         if held is None and weight.op != CONSTANT:
             return None
-        return Form(value, (x,), Linear(value, held or weight, int(held is not None), None), saved)
+        return Form(value, (x,), Linear(value, weight if held is None else held, int(held is not None), None), saved)
     if value.op in NORMS:
         x = present_operand(value, 0)
         last = attribute_of(value, "axis") in (-1, value.rank - 1)

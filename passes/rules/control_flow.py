@@ -265,7 +265,7 @@ def short_scan(m: Match) -> Made:
     value, (body,) = m.root, m.root.bodies
     parts = parts_of(value)
     at = len(parts.own) - value.attribute("num_scan_inputs")
-    states, sequences = tuple(v for v in parts.own[:at] if v), [v for v in parts.own[at:] if v is not None]
+    states, sequences = (tuple(v for v in own if v is not None) for own in (parts.own[:at], parts.own[at:]))
     results = types_of(value.type)
     rows = results[len(states) :]
     axes = scan_axes(value, "scan_input_axes", [v.rank for v in sequences])

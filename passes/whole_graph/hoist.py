@@ -128,7 +128,8 @@ def images(body: Graph, captures: tuple[Value, ...], table: Numbering, joint: Nu
                 image = retyping.over(value, tuple([v if v is None else outside[v] for v in value.inputs]))
             except TypeRuleError:
                 continue
-            outside[value] = table.find(image) or joint.first(image)
+            known = table.find(image)
+            outside[value] = joint.first(image) if known is None else known
     return outside
 
 
@@ -153,7 +154,8 @@ def capturable(body: Graph, outside: Mapping[Value, Value], free: set[Value], ta
             continue
         size = is_size(value)
         known = not is_leaf(value) and table.find(image) is image
-        if known or is_leaf(value) or ((value in free or size) and there.issuperset(filter(None, value.inputs))):
+        over_these = there.issuperset(v for v in value.inputs if v is not None)
+        if known or is_leaf(value) or ((value in free or size) and over_these):
             there.add(value)
             if isinstance(value.type, Tensor) and not size and not is_leaf(value):
                 found[value] = image

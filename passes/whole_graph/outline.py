@@ -111,7 +111,7 @@ class Outliner:
         for value in in_order(graph, region, members):
             path = region[value]
             if not path:
-                inputs = tuple([v and new[v] for v in value.inputs])
+                inputs = tuple([None if v is None else new[v] for v in value.inputs])
                 same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
                 new[value] = value if same else value.with_inputs(inputs)
             elif value not in new:

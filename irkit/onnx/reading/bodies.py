@@ -44,7 +44,7 @@ class Body:
 
     def closed(self, captured: list[Value]) -> Graph:
         """The body as a graph that takes `captured` after its own parameters; those it does not use as well."""
-        extra = [self.captures.get(outer) or param(outer.type) for outer in captured]
+        extra = [self.captures[outer] if outer in self.captures else param(outer.type) for outer in captured]
         ports = Signature(tuple(Port(p.origin.node) for p in self.params)) if self.params else Signature()
         return Graph((*self.params, *extra), tuple(self.results), signature=ports, name=self.name)
 
@@ -100,7 +100,7 @@ def read_body(
     params: list[Value] = []
     for info, type_ in zip(proto.input, types, strict=True):
         params.append(param(type_).with_origin(Origin(node=info.name)))
-        define(inner, info.name, (empties or {}).get(info.name) or params[-1])
+        define(inner, info.name, (empties or {}).get(info.name, params[-1]))
     reader.fill(proto, inner, frame)
     results: list[Value] = []
     for output in proto.output:

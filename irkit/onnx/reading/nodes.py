@@ -204,7 +204,7 @@ class Reader:
         if key is not None:
             came = self.repeats.remember(key, found, inputs, origin)
         if came is not None:
-            define(scope, names[0], came.leaf or self.repeats.value(came, inputs, origin))
+            define(scope, names[0], self.repeats.value(came, inputs, origin) if came.leaf is None else came.leaf)
         elif type(found) is Value and len(names) == 1:
             define(scope, names[0], self.placed(found, origin, names[0], scope))
         else:

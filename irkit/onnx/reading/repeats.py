@@ -83,7 +83,7 @@ class Repeats:
         plain = found.op == CONSTANT or found.op == SHAPE_VECTOR  # what such a value holds it says itself
         leaf = found.with_origin(origin) if plain and not found.inputs else None
         content = None if plain else self.known.kept(found)
-        if not (leaf or found.inputs == inputs) or (content is not None and content.binders):
+        if (leaf is None and found.inputs != inputs) or (content is not None and content.binders):
             return None
         require_sizes(found.type.shape)
         for size in found.type.shape:

@@ -22,7 +22,8 @@ def respelled_value(value: Value, opset: int) -> Value:
     """The value as an older opset writes it; the very same object where that writes it alike, or cannot write it."""
     for below, function in DOWNGRADES.get(value.op, ()):
         if opset < below:
-            return function(value) or value
+            found = function(value)
+            return value if found is None else found
     return value
 
 

@@ -192,7 +192,11 @@ class Sweep:
             inner = Sizes(body.params, self.ranges, need, opset=self.opset)
             results.append(Sweep(inner, self.ranges, self.opset, self.done).graph(body))
         bodies = tuple(
-            attrs.evolve(body, params=(*body.params, *(own.get(size) or param(ONE) for size in wanted)), results=found)
+            attrs.evolve(
+                body,
+                params=(*body.params, *(own[size] if size in own else param(ONE) for size in wanted)),
+                results=found,
+            )
             for body, own, found in zip(value.bodies, asked, results, strict=True)
         )
         if value.op == CALL:

@@ -77,7 +77,8 @@ def plain_reshapes(ranges: Mapping[str, Range]) -> Rule:
         sweep = Sweep(Sizes((), ranges, opset=ALLOWZERO - 1), ranges, ALLOWZERO - 1)
         if not sweep.cheapest_target(False, x.shape, shape.attribute("dims"))[1]:
             return decline("it needs no allowzero")
-        return padded_reshape(m, x, m.root.shape) or decline("some size is not bound")
+        found = padded_reshape(m, x, m.root.shape)
+        return decline("some size is not bound") if found is None else found
 
     return Rule("plain_reshapes", p.Reshape(hole("x"), hole("sizes")), plain, True, "Reshape -> Slice(Reshape(Pad))")
 
@@ -400,8 +401,8 @@ def sequence_map(m: Match, value: Value) -> tuple[Value, ...] | None:
         return None
 
     def step(i: Value, go_on: Value, *made: Value) -> tuple[Value, ...]:
-        given = [op.SequenceAt(v, i) if isinstance(v.type, Sequence) else v for v in operands if v]
-        parts = inline_body(m, value.bodies[0], [*given, *(v for v in outer if v)], {})
+        given = [op.SequenceAt(v, i) if isinstance(v.type, Sequence) else v for v in operands if v is not None]
+        parts = inline_body(m, value.bodies[0], [*given, *(v for v in outer if v is not None)], {})
         return (op.Identity(go_on), *(op.SequenceInsert(s, p) for s, p in zip(made, parts, strict=True)))
 
     start = [op.SequenceEmpty(dtype=int(t.element.dtype)) for t in types]

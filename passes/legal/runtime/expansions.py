@@ -530,7 +530,8 @@ def softmax_cross_entropy(m: Match, value: Value) -> Any:
 
 def pad(m: Match, value: Value) -> Value | None:
     """The amounts for all axes, or the elements of mode wrap looked up"""
-    return pad_all_axes(m, value) or pad_wrap(m, value)
+    found = pad_all_axes(m, value)
+    return pad_wrap(m, value) if found is None else found
 
 
 def pad_all_axes(m: Match, value: Value) -> Value | None:

@@ -151,7 +151,8 @@ def plain_reshape(m: Match) -> Made:
     written = given == shape or (len(given) == len(shape) and all(map(same, given, shape)))
     if written and needs_reshape(m.x.shape, shape):
         return decline("the dimensions are written out")
-    return view(m, m.x, shape, *sources_of(m.root)) or decline("a dimension is not known")
+    found = view(m, m.x, shape, *sources_of(m.root))
+    return decline("a dimension is not known") if found is None else found
 
 
 @rule(p.Squeeze(x))

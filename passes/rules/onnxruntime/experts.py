@@ -34,7 +34,7 @@ def mixture_of_experts(m: Match) -> Made:
     except Other as other:
         return decline(str(other))
     layers = (found.first, found.second)
-    if any(v.blob is None for layer in layers for v in (*layer.weights, *([layer.bias] if layer.bias else []))):
+    if any(v.blob is None for layer in layers for v in (*layer.weights, *([] if layer.bias is None else [layer.bias]))):
         return decline("the matrices or the biases of the experts are not constants")
     rows, logits = (flattened(m, v, m.root.shape[0]) for v in (found.rows, found.logits))
     if rows is None or logits is None or not same_shape(rows.shape, m.root.shape):

@@ -418,7 +418,7 @@ def gated(swish: Value, other: Value) -> Activation:
         if split is not None and part_of(other, 1 - index) is split and is_halved(split):
             return Activation(first(split), given, index)
     one, two = (every_second(v, i) for i, v in enumerate((gate, other)))
-    return Activation(need(one is two and one, "gates and what they gate are no halves of one layer"), given)
+    return Activation(need(one if one is two else None, "gates and what they gate are no halves of one layer"), given)
 
 
 def is_halved(split: Value) -> bool:

@@ -21,7 +21,7 @@ class Other(Exception):
 
 def need(found: Found | Literal[False] | None, why: str) -> Found:
     """The argument, if something was found. Raises Other if it is None."""
-    if not found:
+    if not (isinstance(found, Value) or found):
         raise Other(why)
     return found
 

@@ -168,7 +168,8 @@ def attended_state(m: Match) -> Made:
         None if gate is None else op.Reshape(gate, sizes_value(m, (batch, 1, width), 1, sources))
         for gate, width in ((token.decay, token.decays), (token.beta, heads))
     ]
-    kind = f"{'gated' if token.decay else ''}{'_' if token.decay and token.beta else ''}{'delta' if token.beta else ''}"
+    parts = (("gated", token.decay), ("delta", token.beta))
+    kind = "_".join(name for name, operand in parts if operand is not None)
     given = {"q_num_heads": heads, "kv_num_heads": heads, "scale": scale, "update_rule": kind or "linear"}
     found, state = call("com.microsoft::LinearAttention", [*rows, token.past, *gates], given, outputs=2)
     return op.Reshape(found, sizes_value(m, m.root.shape, 1, sources)), state

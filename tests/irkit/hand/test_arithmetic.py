@@ -223,3 +223,26 @@ def test_values_keep_their_identity_and_are_no_lists() -> None:
     assert +X is X and X.cast("f32") is X and (1 + X).op == "Add" and X.rank == 2
     assert (np.float32(2) * X).inputs[0] is not X and (np.ones(4, np.float32) @ X.cast("f32")[0]).shape == ()
     assert operator.add([1, 2, 3, 4], X).shape == X.shape and (X + const([1.0] * 4)).op == "Add"
+
+
+def test_a_comparison_is_neither_true_nor_false() -> None:
+    """What a comparison gives is known when the graph runs: a branch of Python's would take one side without a word."""
+    x = irkit.param("f32[n]")
+    for asked in (
+        lambda: bool(x.less(1)),
+        lambda: x.less(1) or None,
+        lambda: not x.less(1),
+        lambda: 1 if x.equal(x) else 0,
+        lambda: any([x.greater(x)]),
+    ):
+        with pytest.raises(TypeRuleError) as caught:
+            asked()
+        assert "op.Where" in str(caught.value.hint) or "write x." in str(caught.value.hint)
+
+    assert x and (None or x) is x  # as for any object: a value, and not None
+
+    def clipped(x: Any) -> Any:
+        return x if x.less(0) else op.Neg(x)
+
+    with pytest.raises(TypeRuleError, match="neither true nor false while the graph is built"):
+        irkit.function(clipped, x="f32[n]")
