@@ -172,7 +172,15 @@ class Counterexample(RewriteError):
     def of(cls, case: Case) -> Counterexample:
         """The error for a case."""
         case = attrs.evolve(case, arrays=None if case.arrays is None else tuple(map(settled, case.arrays)))
-        return cls(f"the rule {case.rule} {case.why}", ir=case.text(), source=case.numbers(), case=case)
+        hint = ""
+        if case.kind == "types":
+            hint = (
+                'where something broadcasts, the left side has another type: return decline("it broadcasts") where '
+                "m.root has another shape than what you build, or say more of the holes: rank=, shape=, dtype="
+            )
+        elif "is said to be exact" in case.why:
+            hint = "say exact=False where the equation is one of real numbers, so that the last bits may differ"
+        return cls(f"the rule {case.rule} {case.why}", ir=case.text(), source=case.numbers(), hint=hint, case=case)
 
     @property
     def python(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import attrs
 
 from irkit.core.attributes import ELEMENT_TYPES, Attribute, Given, freeze_attribute, kind_held
+from irkit.core.ir import Value
 from irkit.core.operator_names import plain_name
 from irkit.core.types import ElementType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
@@ -347,7 +348,12 @@ def _pattern(given: object) -> Pattern:
         return ABSENT
     if isinstance(given, int | float):
         return number_pattern(float(given))
-    raise TypeRuleError(f"{given!r} is not a pattern", hint="use hole, const, rest, p.Op(...) or a number")
+    hint = "use hole, const, rest, p.Op(...) or a number"
+    if isinstance(given, str):
+        hint = f"write hole({given!r})" if given.isidentifier() else hint
+    elif isinstance(given, Value):
+        hint = 'a pattern is drawn over holes, which stand for any value: hole("x")'
+    raise TypeRuleError(f"{given!r} is not a pattern", hint=hint)
 
 
 def _results(given: object) -> tuple[Pattern | None, ...]:
@@ -373,7 +379,8 @@ def _expected(op: str, given: Given, required: bool = True) -> tuple[tuple[str, 
     for name in given:
         if name not in table and not (name == "captures" and op in BODIES):
             raise TypeRuleError(
-                f"p.{op}: there is no attribute {name!r}", hint=f"there are {', '.join(table) or 'none'}"
+                f"p.{op}: there is no attribute {name!r}",
+                hint=f"its attributes are {', '.join(table)}" if table else f"{op} has no attributes",
             )
     return tuple((n, v if isinstance(v, Attr) else _of_schema(op, n, table.get(n), v)) for n, v in given.items())
 

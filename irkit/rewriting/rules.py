@@ -62,7 +62,8 @@ class Match:
         self.root, self._symbols, self.roots = root, symbols, roots or (root,)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the pattern has no part called {name!r}")
+        has = ", ".join(self.__dict__) or "none that has a name"
+        raise AttributeError(f"the pattern has no part called {name!r}; its parts are: {has}")
 
     def __getitem__(self, name: str) -> Any:
         return self.__dict__[name]

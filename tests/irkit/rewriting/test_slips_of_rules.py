@@ -29,7 +29,9 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "two rests": (
         lambda: p.Concat(*rest("a"), *rest("b"), axis=0), "p.Concat: only one operand can be a `rest`", "",
     ),
-    "an unknown attribute": (lambda: p.Relu(X, alpha=1.0), "p.Relu: there is no attribute 'alpha'", "there are none"),
+    "an unknown attribute": (
+        lambda: p.Relu(X, alpha=1.0), "p.Relu: there is no attribute 'alpha'", "Relu has no attributes",
+    ),
     "an unknown attribute of a loop": (
         lambda: p.Loop(*rest("x"), bdy=X), "p.Loop: there is no attribute 'bdy'", "body",
     ),
@@ -58,7 +60,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "all results as an operand": (
         lambda: p.Relu(p.TopK(X, Y)), "p.TopK(...) has several results, and an operand is one of them", "pattern[0]",
     ),
-    "text": (lambda: p.Relu("x"), "'x' is not a pattern", "use hole"),
+    "text": (lambda: p.Relu("x"), "'x' is not a pattern", "write hole('x')"),
     "an array": (lambda: p.Add(X, np.ones(3)), "array([1., 1., 1.]) is not a pattern", "use hole"),
     "an unknown operator among several": (
         lambda: one_of("Relu", "Rellu"), "one_of: ONNX has no operator 'Rellu'", "Relu",
