@@ -264,8 +264,7 @@ def check_rule(
             measured against float64.
         measured: whether they are measured at all; without it, and without tolerances, those of `irkit.compare` hold.
             For rules that are to be right rather than as precise: one operator said by several others.
-        proof: up to which rank a proof for all sizes is tried (see `irkit.prove`), 0 for none. The report has it, or
-            why there is none; a rule that is not proved may be true.
+        proof: up to which rank `irkit.prove` is asked for a proof for all sizes, which the report has; 0 for none.
 
     Returns the report: what was covered, and what was not.
 

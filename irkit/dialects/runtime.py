@@ -8,8 +8,8 @@ from typing import Final
 import attrs
 
 from irkit.build.runtime import OPERATORS
-from irkit.checking.samples.onnxruntime import SAMPLES
 from irkit.dialects.dialect import Dialect
+from irkit.dialects.runtime_samples import SAMPLES
 from irkit.nodes.operators import Operator
 from irkit.ops.runtime_table import CONTRIB
 from irkit.ops.schemas import split_domain

@@ -135,16 +135,21 @@ def export(
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
         program = program.refusing_nan() if finite else program
         write(program.watched if conditions or finite else program.ready, output, program.opset)
-    console = console_beside(output, quiet)
+    print_export(console_beside(output, quiet), program.report, report, output, as_json)
+
+
+def print_export(console: Console, report: Any, checked: Any, output: Path, as_json: bool) -> None:
+    """Prints what became of an export, and of its check. Raises typer.Exit, with status 1, where that found a
+    difference."""
     if as_json:
-        told = {"saved": str(output), "report": program.report.asdict()}
-        console.print(as_text(told if report is None else {**told, "check": measure.as_plain(report)}))
-        if report is not None and not report:
+        told = {"saved": str(output), "report": report.asdict()}
+        console.print(as_text(told if checked is None else {**told, "check": measure.as_plain(checked)}))
+        if checked is not None and not checked:
             raise typer.Exit(1)
         return
-    console.print(program.report.render(), soft_wrap=False)
-    if report is not None:
-        print_report(console, report)
+    console.print(report.render(), soft_wrap=False)
+    if checked is not None:
+        print_report(console, checked)
     console.print(f"wrote {output}")
 
 
