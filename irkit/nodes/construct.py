@@ -264,7 +264,7 @@ def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value:
         if name == "captures" and op in BODIES:
             return int(value)
         operands = [formal.name for formal in known.inputs]
-        hint = f"its attributes are {', '.join(known.attributes)}" if known.attributes else "it takes operands alone"
+        hint = f"it has: {', '.join(known.attributes)}" if known.attributes else "it takes operands alone"
         if name in operands:
             hint = (
                 f"it is operand {operands.index(name)}: operands are given by position, None for one that is left out"
