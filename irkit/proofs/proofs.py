@@ -115,6 +115,8 @@ def proof_for(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: tupl
             continue
         except Unprovable as error:
             return Proof(rule.name, False, reason=str(error))
+        except IrkitError as error:
+            return Proof(rule.name, False, reason=f"not all of its forms can be made: {error.what}")
         if not fired:
             return Proof(rule.name, False, reason=f"it fires on none of {declined} forms")
         return Proof(rule.name, True, rank, fired, declined, about)
@@ -301,6 +303,8 @@ def built(pattern: Pattern, state: Form) -> Iterator[tuple[Value | None, Form]]:
             and state.held[pattern.name].blob is not None
         ):
             yield state.held[pattern.name], state
+            return
+        if state.dtype is DType.STRING:  # no number is a text
             return
         with np.errstate(all="ignore"):
             whole = np.array(example).astype(state.dtype.numpy)

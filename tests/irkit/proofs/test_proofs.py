@@ -191,3 +191,14 @@ def test_the_report_of_a_check_has_the_proof() -> None:
     report = check_rule(real.forward, 3, onnxruntime=False)
     assert report.proof is not None and not report.proof and "not proved: it holds of real numbers only" in str(report)
     assert check_rule(moved.forward, 3, onnxruntime=False, proof=0).proof is None
+
+
+def test_a_rule_with_a_number_is_asked_of_every_element_type() -> None:
+    """Of texts, too, which hold none."""
+
+    @rule(p.Add(x, 0.0))
+    def without_zero(m: Match) -> Made:
+        """x + 0 -> x"""
+        return m.x
+
+    assert str(prove(without_zero, 1)).startswith("without_zero is ")
