@@ -54,7 +54,7 @@ def sizes_taken(asked: Asked, names: Mapping[str, inspect.Parameter]) -> list[Si
     """Other sizes at which eager takes a model: all of them other, or those but one kind."""
     for fixed in ((), IMAGE, SOUND, (*IMAGE, *SOUND), ("seq", *IMAGE, *SOUND), tuple(FIRST)):
         tried = [{**each, **{name: FIRST[name] for name in fixed}} for each in OTHERS]
-        found = [sizes for sizes in tried if taken(asked.model, call_of(asked, names, sizes))]
+        found: list[Sizes] = [sizes for sizes in tried if taken(asked.model, call_of(asked, names, sizes))]
         if len(found) == len(tried) and fixed != tuple(FIRST):
             return found
     return []

@@ -33,16 +33,16 @@ def subjects() -> Mapping[str, Subject]:
     """One subject for each configuration class, with a head where there is one; then the main models of those that had
     one. The names are model types of transformers, with the class after a dot where a table names it."""
     importlib.import_module("transformers")  # says what is missing
-    from transformers.models.auto import modeling_auto
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    from transformers.models.auto import configuration_auto, modeling_auto
 
     tables = {head: getattr(modeling_auto, f"MODEL_FOR_{head.upper()}_MAPPING_NAMES") for head in HEADS}
     tables["base"] = modeling_auto.MODEL_MAPPING_NAMES
     first: dict[str, Subject] = {}
     rest: dict[str, Subject] = {}
-    for kind in CONFIG_MAPPING_NAMES:
+    for kind in vars(configuration_auto)["CONFIG_MAPPING_NAMES"]:
         heads = [head for head in tables if kind in tables[head]]
-        chosen = list(dict.fromkeys([*heads[:1], *(["base"] if "base" in heads else [])])) or [""]
+        both: list[str] = [*heads[:1], *(["base"] if "base" in heads else [])]
+        chosen = list(dict.fromkeys(both)) or [""]
         for position, head in enumerate(chosen):
             named = tables[head][kind] if head else ""
             name = named if isinstance(named, str) else named[0]
@@ -118,9 +118,12 @@ def class_of(configuration: Any, name: str) -> type[torch.nn.Module]:
     return found[-1]
 
 
-def classes(module: Any, configuration: type, base: type) -> Iterator[type[torch.nn.Module]]:
+def classes(module: Any, configuration: type, base: Any) -> Iterator[type[torch.nn.Module]]:
     """The classes of models in a module whose configuration it is, bases and abstract ones left out."""
-    for name, each in vars(module).items():
-        own = inspect.isclass(each) and issubclass(each, base) and each.__module__ == module.__name__
-        if own and each.config_class is configuration and not name.endswith("PreTrainedModel"):
-            yield each
+    found: dict[str, Any] = vars(module)
+    for name, each in found.items():
+        if not inspect.isclass(each) or not issubclass(each, base) or name.endswith("PreTrainedModel"):
+            continue
+        made: Any = each
+        if made.__module__ == module.__name__ and made.config_class is configuration:
+            yield made
