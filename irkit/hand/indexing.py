@@ -24,6 +24,7 @@ from irkit.errors import TypeRuleError
 from irkit.hand.arithmetic import binders
 from irkit.nodes.construct import call, const, dim_scalar, shape_vector
 from irkit.support.arguments import brief
+from irkit.support.results import as_tuple
 
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 """Beyond the ends of each axis."""
@@ -52,7 +53,7 @@ def indexed(x: Value, key: object) -> Value:
         raise TypeRuleError(
             f"a {x.type!r} has no elements to index", hint="op.SequenceAt(x, i) takes one of a sequence"
         )
-    given: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+    given: tuple[Any, ...] = as_tuple(key)
     if PLAIN.issuperset(map(type, given)) and len(given) <= len(x.type.shape):
         parts: Sequence[Parts] = given
     else:

@@ -264,7 +264,7 @@ def of_fourier_transform(value: Value) -> Dim | None:
     if axis is None:
         return None
     length = known_number(value, 1) if is_given(value, 1) else shape[axis]
-    each = None if length is None else fast_transform(length, shape[-1] == 1)
+    each = None if length is None else fast_transform(length, dims.same(shape[-1], 1) is True)
     others = [d for i, d in enumerate(shape[:-1]) if i != axis % len(shape)]
     return None if each is None else dims.product((each, *others))
 
@@ -272,7 +272,7 @@ def of_fourier_transform(value: Value) -> Dim | None:
 def of_short_transform(value: Value) -> Dim | None:
     """STFT: for each frame a product with the window, where there is one, and a fast transform."""
     signal, window = shape_of(value.inputs[0]), value.inputs[2] if is_given(value, 2) else None
-    is_real = len(signal) < 3 or signal[-1] == 1
+    is_real = len(signal) < 3 or dims.same(signal[-1], 1) is True
     length = known_number(value, 3) if is_given(value, 3) else shape_of(window)[0]
     each = None if length is None else fast_transform(length, is_real)
     if each is None or length is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -68,7 +68,7 @@ def made_session(graph: Graph, file: Path | None, options: Any = None) -> Sessio
 
 
 @contextmanager
-def told_errors(what: str, hint: str) -> Iterator[None]:
+def told_errors(what: str, hint: str) -> Generator[None]:
     """Raises EvaluateError for what ONNX Runtime raises, whose own classes have no common base."""
     try:
         yield
