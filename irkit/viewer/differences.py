@@ -19,7 +19,7 @@ from irkit.viewer.tables import NONE, Row, Tables
 LINES = 40
 """How many lines the text of a difference has for each part."""
 
-PIECE = 1 << 20
+PIECE = 1 << 18
 """So many elements of two weights are compared at a time."""
 
 PARTS = ((1, "operator"), (3, "type"), (5, "attributes"), (4, "operands"))

@@ -93,7 +93,8 @@ def record(module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any]) -> tup
 @contextmanager
 def listening(recorder: Recorder, module: torch.nn.Module) -> Iterator[None]:
     """A block in which operators are recorded, and the modules that give what they made."""
-    paths = {id(each): path for path, each in module.named_modules()}
+    modules = list(module.named_modules())
+    paths = {id(each): path for path, each in modules}
 
     def after(each: Any, _: Any, output: Any) -> None:
         with register_classes(output):
@@ -104,7 +105,7 @@ def listening(recorder: Recorder, module: torch.nn.Module) -> Iterator[None]:
 
     hook = register_module_forward_hook(after)
     try:
-        with follow_modules(recorder, module), enable_python_dispatcher(), recorder:  # pyright: ignore[reportArgumentType]
+        with follow_modules(recorder, modules), enable_python_dispatcher(), recorder:  # pyright: ignore[reportArgumentType]
             yield
     finally:
         hook.remove()

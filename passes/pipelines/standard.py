@@ -46,7 +46,7 @@ from passes.rules.onnxruntime import CONTRIB
 from passes.rules.weights.affine import AFFINE
 from passes.rules.weights.convolution import CONVOLUTION
 from passes.rules.weights.products import PRODUCTS
-from passes.rules.weights.quantized import QUANTIZED
+from passes.rules.weights.quantized import QUANTIZED, REAL_QUANTIZED
 from passes.rules.weights.weights import WEIGHTS
 from passes.whole_graph.cancel_transposes import cancel_transposes
 from passes.whole_graph.decide import decide
@@ -87,6 +87,7 @@ REAL = (
     + REAL_ALGEBRA
     + REAL_CLIPS
     + REAL_MOVEMENT
+    + REAL_QUANTIZED
     + PRODUCTS
     + FUSIONS
     + NORMS

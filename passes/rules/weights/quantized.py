@@ -264,5 +264,7 @@ def gemm_of_dynamic(m: Match) -> Made:
 
 QUANTIZED: tuple[Rule, ...] = (
     transpose_of_integers, integers_of_weight, clip_of_integers, scaled_integers, scaled_integers_from_zero,
-    scaled_product_of_integers, product_of_bytes, product_of_dynamic, gemm_of_dynamic,
+    product_of_bytes,
 )  # fmt: skip
+
+REAL_QUANTIZED: tuple[Rule, ...] = (scaled_product_of_integers, product_of_dynamic, gemm_of_dynamic)

@@ -18,6 +18,7 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
+from irkit.ops.schemas import spec
 from passes.legal.float64.functions import DOUBLES, erfc
 from passes.legal.legalize import legalize
 from passes.legal.runtime.neighbours import DOUBLE_WINDOWS
@@ -89,6 +90,8 @@ OTHERS = {
 @given(shape=st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3))
 @settings(max_examples=5)
 def test_functions_take_any_shape(name: str, shape: list[int]) -> None:
+    if not shape and "axis" in spec(name).attributes:
+        shape = [1]  # a scalar has no axis
     data = np.random.default_rng(1).uniform(0.1, 0.9, shape) + (1 if name == "Acosh" else 0)
     x = param(tensor("f64", *shape))
     check([x], getattr(op, name)(x), [np.asarray(data)])

@@ -15,9 +15,9 @@ from irkit.core.walk import post_order
 from irkit.rewriting.rules import Rule
 from passes.legal.runtime.integers import INTEGERS
 from passes.quantization.biases import bias_of_integers
-from passes.rules.weights.quantized import QUANTIZED
+from passes.rules.weights.quantized import QUANTIZED, REAL_QUANTIZED
 
-RULES = {rule.name: rule for rule in (*QUANTIZED, *INTEGERS, bias_of_integers)}
+RULES = {rule.name: rule for rule in (*QUANTIZED, *REAL_QUANTIZED, *INTEGERS, bias_of_integers)}
 RNG = np.random.default_rng(0)
 
 
