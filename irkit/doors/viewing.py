@@ -46,8 +46,10 @@ def viz_file(
     page = output or Path(f"{name}.html")
     require_writable(page)
     graph = read_graph(model)
-    given = {} if plain else {"rules": chosen_rules(rules), "target": target}
-    made = viz(graph, page, title=name, **given)
+    if plain:
+        made = viz(graph, page, title=name)
+    else:
+        made = viz(graph, page, title=name, rules=chosen_rules(rules), target=target)
     told = {"saved": str(page), "bytes": page.stat().st_size, "moments": len(made.data.get("moments", ()))}
     console_beside(None, quiet).print(as_text(told) if as_json else f"wrote {page}")
 

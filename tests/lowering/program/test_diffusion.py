@@ -41,7 +41,7 @@ def tokenizer(folder: Path) -> CLIPTokenizer:
 def pipeline(folder: Path) -> Any:
     """The pipeline with tiny modules of random weights."""
     torch.manual_seed(0)
-    words = tokenizer(folder)
+    words: Any = tokenizer(folder)
     text = CLIPTextConfig(
         vocab_size=len(words),
         hidden_size=12,

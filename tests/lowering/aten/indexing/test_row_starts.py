@@ -17,7 +17,7 @@ def test_row_starts_are_those_of_torch(size: int, dtype: torch.dtype, out_int32:
     """For no numbers, rows that have none, and as many numbers as a call has; torch fixes how many rows there are."""
 
     def starts(rows: torch.Tensor) -> torch.Tensor:
-        return torch._convert_indices_from_coo_to_csr(rows, size, out_int32=out_int32)
+        return torch.ops.aten._convert_indices_from_coo_to_csr(rows, size, out_int32=out_int32)
 
     example = (torch.zeros(3, dtype=dtype),)
     program = irkit.to_onnx(starts, example, dynamic_shapes=({0: "numbers"},), capture="direct")
