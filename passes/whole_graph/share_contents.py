@@ -20,8 +20,11 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError
 from irkit.rewriting.passes import Observer, Pass, in_bodies
 
-SAMPLES = 4096
+SAMPLES = 512
 """About so many elements are looked at before two constants are compared in full."""
+
+ROW = 1 << 16
+"""A row of up to so many bytes is read as a whole, where only some of its elements are looked at."""
 
 CHUNK = 1 << 22
 """So many elements are compared at a time."""
@@ -76,7 +79,8 @@ def is_stored(blob: Blob) -> bool:
 
 
 def stored_sample(blob: Blob, steps: Sequence[int]) -> bytes:
-    """The elements at every so many places along each axis, read where they lie in the file, and nothing else."""
+    """The elements at every so many places along each axis, read where they lie in the file, a row at a time or
+    each by itself."""
     place, width = blob.place, blob.dtype.bits // 8
     if place is None or not blob.nbytes:
         return b""
@@ -84,8 +88,9 @@ def stored_sample(blob: Blob, steps: Sequence[int]) -> bytes:
     parts: list[bytes] = []
     for row in product(*(range(0, size, step) for size, step in zip(blob.shape[:-1], steps[:-1], strict=True))):
         start = place.start + width * last * flat_index(row, blob.shape[:-1])
-        if step == 1:
-            parts.append(place.file.peek(start, width * last))
+        if step == 1 or width * last <= ROW:
+            read = np.frombuffer(place.file.peek(start, width * last), np.dtype((np.void, width)))
+            parts.append(read[::step].tobytes())
         else:
             parts += [place.file.peek(start + width * i, width) for i in range(0, last, step)]
     place.file.check()

@@ -232,6 +232,8 @@ def check_count(c: Context, have: list[Dim], taken: list[Dim], source: tuple[Dim
     """Raises TypeRuleError where two shapes certainly hold different numbers of elements."""
     if not have and not taken:
         return
+    if any(dims.is_fresh(symbol) for d in (*have, *taken) for symbol in dims.symbols_of(d)):
+        return  # a size that nobody knows may be any number, and to multiply it out takes long
     rest = dims.product(have)
     if type(rest) is int and rest == dims.product(taken):
         return
