@@ -66,9 +66,9 @@ def summary(rows: Sequence[Row], unmeasured: Mapping[str, int]) -> list[str]:
         both = [row for row in right if (row["reference"] or 0) > 0]
         ours, theirs = sum(r["seconds"] for r in both), sum(r["reference"] for r in both)
         share = f"{100 * len(right) / len(eager):.1f} %" if eager else ""
-        sampled = f" ({len(both)} models)" if both else ""
+        timed = (f"{ours:.1f} ({len(both)} models)", f"{theirs:.1f}") if both else ("", "")
         counts = [len(mine), len(eager), len(right), share, len(partly), unmeasured.get(source, 0)]
-        lines.append(f"| {source} | {' | '.join(map(str, counts))} | {ours:.1f}{sampled} | {theirs:.1f} |")
+        lines.append(f"| {' | '.join(map(str, (source, *counts, *timed)))} |")
     return lines
 
 
