@@ -98,8 +98,9 @@ def write_folder(way: str, folder: Path, options: argparse.Namespace) -> None:
 
 def write_for_genai(source: Path, folder: Path) -> None:
     """The model that onnxruntime-genai's own builder makes of a folder of transformers', without a tokenizer."""
-    from onnxruntime_genai.models.builder import create_model, parse_extra_options
     from transformers import AutoTokenizer
+
+    builder: Any = import_module("onnxruntime_genai.models.builder")  # an extra
 
     class NoTokenizer:
         """What stands for a tokenizer: tokens are generated from tokens."""
@@ -113,7 +114,7 @@ def write_for_genai(source: Path, folder: Path) -> None:
 
     AutoTokenizer.from_pretrained = lambda *_, **__: NoTokenizer()
     asked = ("", str(source), str(folder), "fp32", "cpu", str(folder / "cache"))
-    create_model(*asked, **parse_extra_options(*asked, []))
+    builder.create_model(*asked, **builder.parse_extra_options(*asked, []))
 
 
 # ---------------------------------------------------------------------------------------------- ways to generate
