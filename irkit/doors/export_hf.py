@@ -45,7 +45,10 @@ def export_hf(
     )
     console = console_beside(None, quiet)
     if as_json:
-        console.print(as_text({"layout": layout, "files": [str(path) for path in made.files]}))
+        files = [str(path) for path in made.files]
+        console.print(as_text({"layout": layout, "files": files, "notes": list(made.notes)}))
         return
     for path in made.files:
         console.print(f"wrote {path}")
+    for note in made.notes:
+        console.print(f"note: {note}")

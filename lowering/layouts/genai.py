@@ -11,6 +11,7 @@ from irkit.core.types import Tensor
 from irkit.support.files import atomic_write
 from lowering.errors import CaptureError
 from lowering.layouts.parts import decoder_part
+from lowering.layouts.shared_caches import shared_caches
 from lowering.layouts.written import Layout, Order, graphs_of, programs_of, write_graphs
 
 CONFIG = "genai_config.json"
@@ -27,8 +28,9 @@ LONGEST = 2048
 
 
 def write_genai(order: Order) -> Layout:
-    """Writes the model, its configurations, and that of onnxruntime-genai. Raises CaptureError for a model whose
-    configuration does not say which token ends a text."""
+    """Writes the model, its configurations, and that of onnxruntime-genai. Caches are of one size where each attention
+    is one that GroupQueryAttention computes; else they grow, and a note of the layout says why. Raises CaptureError for
+    a model whose configuration does not say which token ends a text."""
     model = order.source.model
     if model.config.is_encoder_decoder:
         raise CaptureError(
@@ -42,16 +44,17 @@ def write_genai(order: Order) -> Layout:
         )
     parts = [decoder_part(model)]
     programs = programs_of(parts, order.options)
-    graphs = graphs_of(parts, programs)
-    said = genai_config(model, graphs["model"])
-    files = write_graphs(graphs, programs["model"].opset, order.folder, WEIGHTS)
+    graph, reason = shared_caches(graphs_of(parts, programs)["model"])
+    said = genai_config(model, graph, is_shared=not reason)
+    files = write_graphs({"model": graph}, programs["model"].opset, order.folder, WEIGHTS)
     with atomic_write(order.folder / CONFIG) as file:
         file.write(json.dumps(said, indent=2).encode())
     beside: list[Path] = order.source.copy_beside(order.folder)
-    return Layout(order.folder, (*files, order.folder / CONFIG, *beside), programs)
+    notes = (f"caches grow, and are copied at each step: {reason}",) if reason else ()
+    return Layout(order.folder, (*files, order.folder / CONFIG, *beside), programs, notes)
 
 
-def genai_config(model: Any, graph: Graph) -> dict[str, Any]:
+def genai_config(model: Any, graph: Graph, is_shared: bool) -> dict[str, Any]:
     """What onnxruntime-genai reads of a model: tokens, sizes, names, and how it generates if nobody says otherwise."""
     config = model.config.get_text_config()
     named = [port.name for port in graph.signature.params]
@@ -80,7 +83,7 @@ def genai_config(model: Any, graph: Graph) -> dict[str, Any]:
         "type": config.model_type if config.model_type in KINDS else "decoder",
         "vocab_size": config.vocab_size,
     }
-    return {"model": about, "search": search_options(model.generation_config, length)}
+    return {"model": about, "search": search_options(model.generation_config, length, is_shared)}
 
 
 def sizes_of(kind: object) -> tuple[int, int]:
@@ -115,8 +118,9 @@ def special_tokens(model: Any) -> dict[str, Any]:
     }
 
 
-def search_options(asked: Any, length: int) -> dict[str, Any]:
-    """How to search, as the configuration of the generation says; caches grow, rather than being of one size."""
+def search_options(asked: Any, length: int, is_shared: bool) -> dict[str, Any]:
+    """How to search, as the configuration of the generation says. Caches are as long as the longest text where they
+    `is_shared` between steps, and grow where not."""
     usual = {
         "diversity_penalty": 0.0,
         "do_sample": False,
@@ -130,4 +134,5 @@ def search_options(asked: Any, length: int) -> dict[str, Any]:
         "top_p": 1.0,
     }
     found = {name: told if (told := getattr(asked, name, None)) is not None else each for name, each in usual.items()}
-    return {**found, "early_stopping": True, "max_length": length, "min_length": 0, "past_present_share_buffer": False}
+    lengths = {"max_length": length, "min_length": 0}
+    return {**found, **lengths, "early_stopping": True, "past_present_share_buffer": is_shared}

@@ -35,11 +35,13 @@ class Order:
 
 @attrs.frozen(eq=False)
 class Layout:
-    """What `lowering.export_hf` has written: the folder, its files, and the program of each model in it by name."""
+    """What `lowering.export_hf` has written: the folder, its files, the program of each model in it by name, and what
+    could not be as its reader has it fastest."""
 
     folder: Path
     files: tuple[Path, ...]
     programs: Mapping[str, Program]
+    notes: tuple[str, ...] = ()
 
 
 def parts_of(model: Any) -> list[Part]:
