@@ -182,6 +182,39 @@ def taken_by_grid(func: Any, x: torch.Tensor, grid: torch.Tensor, *rest: Any) ->
     return x.new_empty((*x.shape[:2], *grid.shape[1:-1]))
 
 
+def resized(func: Any, nearest: Any, x: torch.Tensor, size: Any, *rest: Any) -> Any:
+    """What an operator gives that makes an image another size by weights, which the meta device computes by thousands
+    of operators: the sizes of `nearest`, with its refusals, which are those of all kernels on a CPU."""
+    if not x.is_meta or 0 in x.shape:
+        return func(x, size, *rest)
+    return nearest(x, size, *rest[1:])  # whether the corners are aligned does not matter
+
+
+def normalized_alone(
+    x: torch.Tensor, weight: Any, bias: Any, mean: Any, variance: Any, by_input: bool, *rest: Any
+) -> torch.Tensor:
+    """What instance_norm gives, which the meta device computes by a batch norm of all channels of all images."""
+    if not x.is_meta or 0 in x.shape:
+        return torch.ops.aten.instance_norm.default(x, weight, bias, mean, variance, by_input, *rest)
+    known = (mean is None) == (variance is None) and (by_input or mean is not None)
+    given = [each for each in (weight, bias, mean, variance) if each is not None]
+    fits = x.dim() > 1 and all(tuple(each.shape) == tuple(x.shape[1:2]) for each in given)
+    torch._check(known and fits, lambda: f"instance_norm: no numbers for each channel of {tuple(x.shape)}")
+    return x.new_empty(x.shape)
+
+
+def recurred(func: Any, x: torch.Tensor, hidden: Any, *rest: Any) -> Any:
+    """What a recurrent operator gives, whose loop over time the meta device carries out: it does so for one step here,
+    as all steps are alike."""
+    first = rest[-1]  # batch_first
+    if not x.is_meta or x.dim() != 3 or x.shape[int(first)] < 2:
+        return func(x, hidden, *rest)
+    step, *last = func(x.narrow(int(first), 0, 1), hidden, *rest)
+    batch, width = step.shape[1 - int(first)], step.shape[2]
+    made = x.new_empty((x.shape[int(first)], batch, width), dtype=step.dtype)
+    return made.transpose(0, 1) if first else made, *last
+
+
 def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
     """What fractional_max_pool3d gives on a CPU, which checks the random samples, while the meta device does not."""
     batch, channels = x.shape[0] if x.dim() == 5 else 1, x.shape[-4]
@@ -217,15 +250,23 @@ TRANSPOSED = (
     aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input, aten.convolution.default,
     aten._convolution.default,
 )  # fmt: skip
+RECURRENT = aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input
+RESIZING = {
+    aten.upsample_linear1d: aten.upsample_nearest1d, aten.upsample_bilinear2d: aten.upsample_nearest2d,
+    aten.upsample_bicubic2d: aten.upsample_nearest2d, aten.upsample_trilinear3d: aten.upsample_nearest3d,
+}  # fmt: skip
 SAMPLERS = aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default
 TOLD = {
     **{func: partial(taken_by_grid, func) for func in SAMPLERS},
+    **{getattr(func, name): partial(resized, getattr(func, name), getattr(nearest, name))
+       for func, nearest in RESIZING.items() for name in ("vec", "default")},
+    **{func: partial(recurred, func) for func in RECURRENT}, aten.instance_norm.default: normalized_alone,
     **{func: partial(convolved_back, func) for func in TRANSPOSED},
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
     aten.fractional_max_pool3d.default: pooled, ATTENTION: attended,
     aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,
 }  # fmt: skip
-"""Operators whose results torch does not tell on the meta device, or wrongly, and what tells them there."""
+"""Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 
 
 def teller(func: Any) -> Any:

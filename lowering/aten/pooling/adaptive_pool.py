@@ -26,7 +26,11 @@ def bounds(size: Dim, count: Dim) -> Pair:
     if type(size) is int and type(count) is int:
         i = np.arange(count)
         return const(i * size // count), const(-(-(i + 1) * size // count))
-    n, m, i = dim_scalar(size), dim_scalar(count), iota(count)
+    n = dim_scalar(size)
+    if type(count) is int:
+        i = np.arange(count)
+        return op.Div(op.Mul(n, i), count), op.Div(op.Add(op.Mul(n, i + 1), count - 1), count)
+    m, i = dim_scalar(count), iota(count)
     following = op.Add(op.Mul(op.Add(i, 1), n), op.Sub(m, 1))
     return op.Div(op.Mul(i, n), m), op.Div(following, m)
 
@@ -70,16 +74,22 @@ def averaged(x: Value, axis: int, size: Dim, count: Dim) -> Value:
 
 def aten_adaptive_max_pool2d(self: Value, output_size: Sequence[Dim]) -> Pair:
     """(largest elements of `output_size` windows along every axis, their positions in the flattened image)"""
-    spatial = len(output_size)
-    places = []
-    for size, count in zip(self.shape[-spatial:], output_size, strict=True):
-        start, end = bounds(size, count)
-        longest = dims.add(dims.ceildiv(size, count), 0 if _divides(size, count) else 1)
-        # A window shorter than the longest repeats its last element, which changes neither its maximum nor the first
-        # place where that stands.
-        reach = op.Add(unsqueeze(start, 1), unsqueeze(iota(longest), 0))
-        places.append(op.Min(reach, op.Sub(unsqueeze(end, 1), 1)))
-    return from_windows(self, places)
+    sizes = self.shape[-len(output_size) :]
+    return from_windows(self, [windows(size, count) for size, count in zip(sizes, output_size, strict=True)])
+
+
+def windows(size: Dim, count: Dim) -> Value:
+    """The places in each of `count` windows over `size` elements: (count, length of the longest)"""
+    if count == 1:
+        return unsqueeze(iota(size), 0)
+    if dims.same(size, count) is True:
+        return unsqueeze(iota(size), 1)
+    start, end = bounds(size, count)
+    longest = dims.add(dims.ceildiv(size, count), 0 if _divides(size, count) else 1)
+    # A window shorter than the longest repeats its last element, which changes neither its maximum nor the first place
+    # where that stands.
+    reach = op.Add(unsqueeze(start, 1), unsqueeze(iota(longest), 0))
+    return op.Min(reach, op.Sub(unsqueeze(end, 1), 1))
 
 
 def _divides(size: Dim, count: Dim) -> bool:

@@ -73,3 +73,17 @@ def test_the_way_back_from_nothing() -> None:
     program = irkit.to_onnx(given, (torch.randn(2, 3, 6, 5),), dynamic_shapes=(dict.fromkeys(range(4), Dim.DYNAMIC),))
     for x in (torch.randn(2, 3, 7, 6), torch.randn(1, 2, 2, 9), torch.randn(1, 1, 1, 4), torch.randn(2, 2, 1, 1)):
         assert torch.equal(program(x), back(x))
+
+
+@pytest.mark.parametrize("windows", [(1, 1), (1, 3), (6, 1), (6, 6), (4, 2)], ids=str)
+@pytest.mark.parametrize("axes", [(), (0, 1, 3), (0, 1, 2, 3)], ids=str)
+def test_windows_that_are_one_place_or_all(windows: tuple, axes: tuple) -> None:
+    """The size of the axis is 6, or varies."""
+    others = [(image(6, 2, torch.float32).flip(3),), (image(9, 2, torch.float32)[:, :1, : 9 if 2 in axes else 6],)]
+    check(
+        lambda x: F.adaptive_max_pool2d(x, windows, return_indices=True),
+        image(6, 2, torch.float32),
+        dynamic_shapes=[dict.fromkeys(axes, Dim.DYNAMIC)] if axes else None,
+        others=others if axes else [],
+        tolerance=0.0,
+    )

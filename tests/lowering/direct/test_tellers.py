@@ -1,0 +1,128 @@
+"""What tells the sizes of results on the meta device, beside what the operator gives on the CPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowering.direct.points import RECURRENT, RESIZING, TOLD
+
+aten = torch.ops.aten
+SIZES = st.integers(1, 4)
+KINDS = st.sampled_from((torch.float32, torch.float64))
+
+
+def outcome(function: Callable[..., Any], *args: Any) -> Any:
+    """The sizes, steps and element types that a function gives, or that it raises."""
+    try:
+        found = function(*args)
+    except (RuntimeError, ValueError, IndexError, ZeroDivisionError, TypeError):
+        return "refused"
+    every = (found,) if isinstance(found, torch.Tensor) else found
+    return [(tuple(t.shape), steps(t), t.dtype) for t in every]
+
+
+def steps(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The steps of the axes that have any."""
+    return tuple(step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+
+
+def on_meta(given: Any) -> Any:
+    """Arguments with their tensors on the meta device."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(on_meta, given))
+    return given.to("meta") if isinstance(given, torch.Tensor) else given
+
+
+def calls(function: Callable[[], Any]) -> int:
+    """How many functions of Python a function calls."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(seen)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@given(st.data(), st.sampled_from(list(RESIZING)), KINDS)
+def test_an_image_of_another_size_is_told_as_the_cpu_gives_it(data: st.DataObject, packet: Any, kind: Any) -> None:
+    rank = int(packet._qualified_op_name[-2])
+    x = torch.zeros(data.draw(st.lists(SIZES, min_size=rank + 1, max_size=rank + 2)), dtype=kind)
+    if x.dim() == 4 and data.draw(st.booleans()):
+        x = x.contiguous(memory_format=torch.channels_last)
+    sizes = st.none() | st.lists(st.integers(0, 5), min_size=rank - 1, max_size=rank)
+    factors = st.none() | st.lists(st.sampled_from((0.1, 0.5, 1.0, 1.7, 2.0)), min_size=rank, max_size=rank)
+    size, scales, aligned = data.draw(sizes), data.draw(factors), data.draw(st.booleans())
+    args = x, size, aligned, scales
+    assert outcome(TOLD[packet.vec], *on_meta(args)) == outcome(packet.vec, *args)
+    if size is not None:
+        args = x, size, aligned, *(scales or [None] * rank)
+        assert outcome(TOLD[packet.default], *on_meta(args)) == outcome(packet.default, *args)
+
+
+@given(st.data(), KINDS)
+def test_a_norm_of_each_image_is_told_as_the_cpu_gives_it(data: st.DataObject, kind: Any) -> None:
+    x = torch.ones(data.draw(st.lists(SIZES, min_size=2, max_size=5)), dtype=kind)
+    of_channels = st.none() | st.sampled_from((x.shape[1], x.shape[1], x.shape[1], 1, 2)).map(
+        lambda n: torch.ones(n, dtype=kind)
+    )
+    numbers = data.draw(st.tuples(of_channels, of_channels, of_channels, of_channels))
+    args = x, *numbers, data.draw(st.booleans()), 0.1, 1e-5, False
+    assert outcome(TOLD[aten.instance_norm.default], *on_meta(args)) == outcome(aten.instance_norm.default, *args)
+
+
+@settings(max_examples=25)
+@given(st.data(), st.sampled_from((torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)))
+def test_a_recurrent_layer_is_told_as_the_cpu_gives_it(data: st.DataObject, layer: Any) -> None:
+    features, width, layers = data.draw(SIZES), data.draw(SIZES), data.draw(st.integers(1, 2))
+    both, first, biased = data.draw(st.booleans()), data.draw(st.booleans()), data.draw(st.booleans())
+    projected = layer is torch.nn.LSTM and width > 1 and data.draw(st.booleans())
+    more = {"proj_size": width - 1} if projected else {}
+    made = layer(features, width, layers, bidirectional=both, batch_first=first, bias=biased, **more).eval()
+    steps, batch = data.draw(st.integers(1, 5)), data.draw(SIZES)
+    given_features = data.draw(st.sampled_from((features, features, features, 2)))
+    given_batch = data.draw(st.sampled_from((batch, batch, batch, 2)))
+    x = torch.zeros(*((batch, steps) if first else (steps, batch)), given_features)
+    count = layers * (2 if both else 1)
+    hidden: Any = torch.zeros(count, given_batch, width - 1 if projected else width)
+    if layer is torch.nn.LSTM:
+        hidden = [hidden, torch.zeros(count, given_batch, width)]
+    name = {torch.nn.LSTM: aten.lstm, torch.nn.GRU: aten.gru, torch.nn.RNN: aten.rnn_tanh}[layer]
+    args = x, hidden, made._flat_weights, biased, layers, 0.0, False, both, first
+    with torch.no_grad():
+        told = outcome(TOLD[name.input], *on_meta(args))
+        assert told == outcome(name.input, *on_meta(args))
+        if (given_batch, given_features) == (batch, features):  # of others oneDNN looks at no size
+            assert told == outcome(name.input, *args)
+
+
+@pytest.mark.parametrize("packet", list(RESIZING), ids=str)
+def test_sizes_of_an_image_are_told_by_few_calls(packet: Any) -> None:
+    rank = int(packet._qualified_op_name[-2])
+    x = torch.zeros((2, 3, *[4] * rank), device="meta")
+    assert calls(lambda: TOLD[packet.vec](x, [8] * rank, False, None)) < 100
+
+
+@pytest.mark.parametrize("operator", RECURRENT, ids=str)
+def test_a_long_row_is_told_by_as_many_calls_as_a_short_one(operator: Any) -> None:
+    several = operator is aten.lstm.input
+    blocks = {"lstm": 4, "gru": 3}.get(operator._schema.name.partition("::")[2], 1)
+    weights = [torch.zeros(blocks * 3, n, device="meta") for n in (2, 3)]
+    hidden: Any = torch.zeros(1, 2, 3, device="meta")
+    rest = ([hidden, hidden] if several else hidden, weights, False, 1, 0.0, False, False, False)
+    TOLD[operator](torch.zeros(2, 2, 2, device="meta"), *rest)  # what is looked up once
+    few, many = (calls(lambda n=n: TOLD[operator](torch.zeros(n, 2, 2, device="meta"), *rest)) for n in (2, 50))
+    assert few == many
