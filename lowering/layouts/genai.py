@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ from irkit.core.ir import Graph
 from irkit.core.types import Tensor
 from irkit.support.files import atomic_write
 from lowering.errors import CaptureError
+from lowering.layouts.listening import CROSS, DECODER, ENCODER, SELF, SOUND, STATES, listening_parts
 from lowering.layouts.parts import decoder_part
 from lowering.layouts.shared_caches import shared_caches
 from lowering.layouts.written import Layout, Order, graphs_of, programs_of, write_graphs
+from lowering.program.program import Program
 
 CONFIG = "genai_config.json"
 WEIGHTS = "model.onnx.data"
@@ -33,10 +36,7 @@ def write_genai(order: Order) -> Layout:
     a model whose configuration does not say which token ends a text."""
     model = order.source.model
     if model.config.is_encoder_decoder:
-        raise CaptureError(
-            f"{type(model).__name__} has an encoder, and decoders alone are laid out for onnxruntime-genai",
-            hint="take the layout of optimum, or of transformers.js",
-        )
+        return write_listening(order)
     if not model.can_generate():
         raise CaptureError(
             f"{type(model).__name__} does not generate, and onnxruntime-genai does nothing else",
@@ -46,12 +46,69 @@ def write_genai(order: Order) -> Layout:
     programs = programs_of(parts, order.options)
     graph, reason = shared_caches(graphs_of(parts, programs)["model"])
     said = genai_config(model, graph, is_shared=not reason)
-    files = write_graphs({"model": graph}, programs["model"].opset, order.folder, WEIGHTS)
+    notes = (f"caches grow, and are copied at each step: {reason}",) if reason else ()
+    return written_folder(order, {"model": graph}, programs, said, notes)
+
+
+def written_folder(
+    order: Order, graphs: Mapping[str, Graph], programs: Mapping[str, Program], said: Any, notes: tuple[str, ...] = ()
+) -> Layout:
+    """Writes models over one file of weights, onnxruntime-genai's configuration and the model's own."""
+    opset = next(iter(programs.values())).opset
+    files = write_graphs(graphs, opset, order.folder, WEIGHTS)
     with atomic_write(order.folder / CONFIG) as file:
         file.write(json.dumps(said, indent=2).encode())
     beside: list[Path] = order.source.copy_beside(order.folder)
-    notes = (f"caches grow, and are copied at each step: {reason}",) if reason else ()
     return Layout(order.folder, (*files, order.folder / CONFIG, *beside), programs, notes)
+
+
+def write_listening(order: Order) -> Layout:
+    """Writes a model of Whisper's kind: an encoder that gives the keys and values which the decoder reads of it, too.
+    Raises CaptureError for every other model with an encoder."""
+    model = order.source.model
+    parts = listening_parts(model)
+    programs = programs_of(parts, order.options)
+    graphs = graphs_of(parts, programs)
+    return written_folder(order, graphs, programs, listening_config(model, graphs[DECODER]))
+
+
+def listening_config(model: Any, graph: Graph) -> dict[str, Any]:
+    """The same of a model with an encoder of sounds."""
+    config, named = model.config, [port.name for port in graph.signature.params]
+    kinds = [v.type for name, v in zip(named, graph.params, strict=True) if name.startswith(SELF.format("past", "key"))]
+    heads, size = sizes_of(kinds[0])
+    both = {
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "head_size": size,
+        "hidden_size": config.d_model,
+        "num_attention_heads": heads,
+        "num_hidden_layers": len(kinds),
+        "num_key_value_heads": heads,
+    }
+    sides = ("key", "value")
+    inputs = {f"past_{each}_names": SELF.format("past", each) + "%d" for each in sides}
+    inputs |= {f"cross_past_{each}_names": CROSS.format("past", each) + "%d" for each in sides}
+    outputs = {f"present_{each}_names": SELF.format("present", each) + "%d" for each in sides}
+    given = {f"cross_present_{each}_names": CROSS.format("present", each) + "%d" for each in sides}
+    about = {
+        **special_tokens(model),
+        "context_length": config.max_target_positions,
+        "decoder": {
+            **both,
+            "filename": f"{DECODER}.onnx",
+            "inputs": {"input_ids": "input_ids", **inputs},
+            "outputs": {"logits": "logits", **outputs},
+        },
+        "encoder": {
+            **both,
+            "filename": f"{ENCODER}.onnx",
+            "inputs": {SOUND: SOUND},
+            "outputs": {"encoder_hidden_states": STATES, **given},
+        },
+        "type": "whisper",
+        "vocab_size": config.vocab_size,
+    }
+    return {"model": about, "search": search_options(model.generation_config, config.max_target_positions, False)}
 
 
 def genai_config(model: Any, graph: Graph, is_shared: bool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import lowering
 from irkit.errors import IrkitError
 from tests.support.readers import READERS, Reader
 from tests.zoo.case import config_of
-from tests.zoo.generating import GENERATORS, Generator, generator_named, prompt
+from tests.zoo.generating import GENERATORS, Generator, generator_named, listening, prompt
 
 PAGE = Path(__file__).parents[2] / "docs" / "measured" / "layouts.md"
 HEAD = """# Layouts that others read
@@ -29,7 +29,8 @@ HEAD = """# Layouts that others read
 Written by `make layouts`: tiny models of transformers {version} with random weights, written by `lowering.export_hf` in
 each layout, loaded by the library that the layout is of, and asked for eight tokens, greedily, of two prompts one of
 which is padded on the left, and of one shorter. "equal" is equal to eager's tokens. onnxruntime-genai 0.18 hides no
-padding of a batch, so its prompts have none. Models that read once are compared by their numbers.
+padding of a batch, so its prompts have none; it hears sounds of 3000 frames, and so Whisper has 1500 positions there.
+Models that read once are compared by their numbers.
 
 {summary}
 
@@ -69,7 +70,8 @@ TAIL = """
 - transformers.js 4.3.1 has no class for Nemotron and Mixtral, and looks for caches of Falcon's that have keys and
   values in one tensor.
 - onnxruntime-genai 0.18 makes values as wide as keys, which those of DeepSeek V3 are not, and wants a token that ends a
-  text, which the configuration of MPT does not name.
+  text, which the configuration of MPT does not name. Of encoders with decoders it loads Whisper's, and Marian's with
+  recurrent decoders.
 - What keeps other states than keys and values (Mamba, LFM2, Qwen3-Next) and what reads images beside text (LLaVA) is
   not written: `lowering.generation` serves it.
 """
@@ -91,14 +93,16 @@ def asked_of(generator: Generator, layout: str, folder: Path, prompts: int = 2) 
         warnings.simplefilter("ignore")
         lowering.export_hf(model, folder, layout)
         found = list[Asked]()
-        for inputs in PROMPTS.get(layout, generator.prompts)()[:prompts]:
-            if layout == "transformers.js" and model.main_input_name == "input_features":
+        hears = model.main_input_name == "input_features"
+        for inputs in (generator.prompts if hears else PROMPTS.get(layout, generator.prompts))()[:prompts]:
+            if layout == "transformers.js" and hears:
                 inputs = {name: each[:1] for name, each in inputs.items()}  # it hears one sound at a time
             expected = model.generate(**inputs, **OPTIONS).tolist()
-            if layout == "transformers.js" and model.main_input_name == "input_features":
-                expected = [[model.config.decoder_start_token_id, *row] for row in expected]  # which it gives too
+            if layout != "optimum" and hears:
+                expected = [[model.config.decoder_start_token_id, *row] for row in expected]  # which they give too
             plain = {name: each.tolist() for name, each in inputs.items()}
             job = {"folder": str(folder), "kind": "generate", "inputs": plain, "options": OPTIONS}
+            job["start"] = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
             found.append(Asked(generator.name, {**job, **classes_of(model)}, expected))
     return found
 
@@ -146,7 +150,8 @@ def written(name: str, layout: str, folder: Path, prompts: int = 2) -> list[Aske
     """The model of that name written into a folder, and what is asked of it."""
     if name in READ_ONCE:
         return read_once(name, layout, folder)
-    return asked_of(generator_named(name), layout, folder, prompts)
+    is_long = layout == "genai" and name == "WhisperForConditionalGeneration"
+    return asked_of(listening(1500) if is_long else generator_named(name), layout, folder, prompts)
 
 
 def cells(names: Sequence[str], layout: str, reader: Reader) -> dict[str, str]:

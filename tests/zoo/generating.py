@@ -151,9 +151,9 @@ def of_ids(name: str, config: str, options: dict[str, Any], encoder: bool) -> Ge
     )
 
 
-def features() -> dict[str, Any]:
+def features(frames: int = 20) -> dict[str, Any]:
     """What a listening model reads."""
-    return {"input_features": torch.randn(2, 8, 20, generator=torch.Generator().manual_seed(3))}
+    return {"input_features": torch.randn(2, 8, frames, generator=torch.Generator().manual_seed(3))}
 
 
 def llava() -> Any:
@@ -183,14 +183,21 @@ def picture() -> dict[str, Any]:
     return {**asked, "pixel_values": pixels}
 
 
+def listening(positions: int) -> Generator:
+    """A model that hears sounds of twice as many frames as its encoder has positions."""
+    sizes = {**WHISPER, "max_source_positions": positions}
+    return Generator(
+        "WhisperForConditionalGeneration",
+        lambda: transformers.WhisperForConditionalGeneration(config_of("WhisperConfig", **sizes)),
+        lambda: features(2 * positions),
+        lambda: [features(2 * positions)],
+    )
+
+
 GENERATORS: tuple[Generator, ...] = (
     *(of_ids(name, config, options, False) for name, (config, options) in DECODERS.items()),
     *(of_ids(name, config, options, True) for name, (config, options) in ENCODER_DECODERS.items()),
-    Generator(
-        "WhisperForConditionalGeneration",
-        lambda: transformers.WhisperForConditionalGeneration(config_of("WhisperConfig", **WHISPER)),
-        features, lambda: [features()],
-    ),
+    listening(WHISPER["max_source_positions"]),
     Generator("LlavaForConditionalGeneration", llava, picture, lambda: [picture()]),
 )  # fmt: skip
 

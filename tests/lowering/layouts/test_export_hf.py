@@ -25,7 +25,7 @@ from lowering.layouts.transformers_js import write_alone
 from tests.support.draws import drawn
 from tests.support.readers import READERS
 from tests.tables.layouts import said, written
-from tests.zoo.generating import DECODERS, generator_named, prompt
+from tests.zoo.generating import DECODERS, generator_named, listening, prompt
 
 STATES = ("MambaForCausalLM", "Mamba2ForCausalLM", "Lfm2ForCausalLM", "Qwen3NextForCausalLM")
 PINNED = ("MistralForCausalLM", "GPT2LMHeadModel")
@@ -168,6 +168,7 @@ def test_transformers_js_loads_and_generates(tmp_path: Path) -> None:
 
 def test_genai_loads_and_generates(tmp_path: Path) -> None:
     names = [each for each in (*decoders(1), "LlamaForCausalLM") if each != "DeepseekV3ForCausalLM"]  # values as keys
+    names += ["WhisperForConditionalGeneration"]
     require_equal("genai", names, tmp_path)
 
 
@@ -326,5 +327,39 @@ def test_the_contract_of_merged_decoders_says_of_which_branch_it_speaks(tmp_path
     assert {each.name for each in (tmp_path / "onnx").iterdir()} == {"encoder_model.onnx", "decoder_model_merged.onnx"}
     facts = [fact.text for fact in load(tmp_path / "onnx" / "decoder_model_merged.onnx").signature.facts]
     assert any(text.startswith("with use_cache_branch: ") for text in facts)
-    with pytest.raises(CaptureError, match="decoders alone are laid out for onnxruntime-genai"):
+    with pytest.raises(CaptureError, match="has a layout for that of Whisper only"):
         lowering.export_hf(generator_named("BartForConditionalGeneration").model(), tmp_path, "genai")
+    with pytest.raises(CaptureError, match="hears sounds of 20 frames, and onnxruntime-genai gives 3000"):
+        lowering.export_hf(generator_named("WhisperForConditionalGeneration").model(), tmp_path, "genai")
+
+
+def test_an_encoder_of_sounds_gives_what_the_decoder_reads_of_it(tmp_path: Path) -> None:
+    """onnxruntime-genai's two models of Whisper, run by ONNX Runtime: a prompt of several tokens, then one by one."""
+    generator = listening(1500)
+    model, sound = generator.model(), generator.prompts()[0]["input_features"]
+    made = lowering.export_hf(model, tmp_path, "genai")
+    assert [each.name for each in made.files[:3]] == ["encoder.onnx", "decoder.onnx", "model.onnx.data"]
+    weights = sum(each.nbytes for each in model.parameters())
+    assert (tmp_path / "model.onnx.data").stat().st_size < weights + 4096 * 80  # those of the embedding stand once
+    encoder, decoder = (session(tmp_path / f"{name}.onnx") for name in ("encoder", "decoder"))
+    sides = [f"{kind}_{side}_{i}" for i in range(2) for kind in ("key", "value") for side in ("cross",)]
+    assert list(encoder.outputs) == ["hidden_states", *(f"present_{each}" for each in sides)]
+    held = dict(zip(encoder.outputs, encoder.run([sound.numpy()]), strict=True))
+    with torch.no_grad():
+        states = model.get_encoder()(sound).last_hidden_state
+        expected = model(
+            input_features=sound, decoder_input_ids=torch.tensor([[1, 5, 9, 7, 11, 3]] * 2), use_cache=True
+        )
+    np.testing.assert_allclose(held["hidden_states"], states.numpy(), rtol=1e-4, atol=1e-5)
+    for i, layer in enumerate(expected.past_key_values.cross_attention_cache.layers):
+        np.testing.assert_allclose(held[f"present_key_cross_{i}"], layer.keys.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(held[f"present_value_cross_{i}"], layer.values.numpy(), rtol=1e-4, atol=1e-5)
+    names = inputs_of(tmp_path / "decoder.onnx")
+    feeds = {n: held[n.replace("past", "present")] for n in names if "cross" in n}
+    feeds |= {n: np.zeros((2, 2, 0, 8), np.float32) for n in names if "self" in n}
+    for first, end in ((0, 4), (4, 5), (5, 6)):
+        feeds["input_ids"] = np.array([[1, 5, 9, 7, 11, 3][first:end]] * 2)
+        found = dict(zip(decoder.outputs, decoder.run([feeds[n] for n in names]), strict=True))
+        feeds |= {n: found[n.replace("past", "present")] for n in names if "self" in n}
+        wanted = expected.logits[:, first:end].numpy()
+        np.testing.assert_allclose(found["logits"], wanted, rtol=1e-4, atol=1e-5)

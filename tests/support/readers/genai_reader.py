@@ -17,7 +17,9 @@ reader: Any = import_module("onnxruntime_genai")  # an extra
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """What one job gives; padding is told from tokens by what they are."""
     try:
-        ids, count = np.array(job["inputs"]["input_ids"], np.int32), job["options"]["max_new_tokens"]
+        inputs, count = job["inputs"], job["options"]["max_new_tokens"]
+        sound = np.array(inputs["input_features"], np.float32) if "input_features" in inputs else None
+        ids = np.array([[job["start"]]] * len(sound) if sound is not None else inputs["input_ids"], np.int32)
         length = ids.shape[1] + count
         model = reader.Model(job["folder"])
         asked = reader.GeneratorParams(model)
@@ -26,6 +28,10 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
             max_length=length, min_length=length, batch_size=len(ids), do_sample=False, num_beams=beams
         )
         made = reader.Generator(model, asked)
+        if sound is not None:
+            given = reader.NamedTensors()
+            given["audio_features"] = reader.Tensor(sound)
+            made.set_inputs(given)
         made.append_tokens(ids)
         while not made.is_done():
             made.generate_next_token()
