@@ -27,6 +27,7 @@ from benchmarks.whole import seconds
 from lowering.capture.inputs.calls import as_module, name_of
 from lowering.direct.request import request_of
 from lowering.records.options import ExportOptions
+from lowering.records.programs import register_caches
 from lowering.records.pytrees import register_classes
 from tests.zoo.case import Case
 from tests.zoo.cases import CASES, case_named
@@ -62,7 +63,8 @@ def spent(case: Case, runs: int) -> tuple[float, float]:
             given = copy.deepcopy((args, kwargs))
             least[0] = min(least[0], seconds(lambda given=given: direct(given))[0])
             given = copy.deepcopy((args, kwargs))
-            with register_classes(*given):
+            with register_classes(*given) as known:
+                register_caches(known)  # those that a model returns
                 shapes = shapes_of(model, *given, case.dynamic_shapes)
                 took, _ = seconds(lambda given=given, shapes=shapes: alone(given, shapes))
             least[1] = min(least[1], took)
@@ -79,12 +81,6 @@ def main(arguments: Sequence[str]) -> int:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     cases = [case_named(name) for name in given.models] or CASES[:: given.every]
-    try:
-        from transformers.integrations.executorch import register_dynamic_cache_export_support
-
-        register_dynamic_cache_export_support()
-    except ImportError:
-        pass
     linear = (torch.nn.Linear(2, 2), (torch.ones(1, 2),))
     irkit.to_onnx(*linear, capture="direct")  # what is loaded once
     torch.export.export(*linear, strict=False)

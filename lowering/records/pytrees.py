@@ -41,6 +41,8 @@ STATES = frozenset({"conv_states", "recurrent_states", "linear_cache"})
 HEADLESS = MappingProxyType({"indexer_keys": {0: 0, 2: 1}, "indexer_position_ids": {0: 1, 2: 2}})
 # What torch.export puts in place of an int that varies is a leaf as well.
 WRAPPED = getattr(torch.export.dynamic_shapes, "_IntWrapper", torch.SymInt)
+# Modules of transformers that register caches.
+THEIRS = ("transformers.exporters", "transformers.integrations")
 LEAVES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, WRAPPED)
 # Where a class has the names of its attributes that are seen through.
 FIELDS = "_irkit_fields_"
@@ -105,14 +107,11 @@ class Registrations:
             pending += pytree.SUPPORTED_NODES[kind].flatten_fn(node)[0]
 
     def set_aside(self, kind: type) -> None:
-        """Takes a cache out of the table that transformers' exporters put there: they name no leaf and fix every count.
+        """Takes a cache out of the table that transformers put there: its exporters name no leaf and fix every count,
+        and `register_dynamic_cache_export_support` refuses caches with states and counts no tokens before a window.
         It stands there again when the block ends."""
         known = pytree.SUPPORTED_NODES.get(kind)
-        if (
-            known is not None
-            and known.flatten_fn.__module__.startswith("transformers.exporters")
-            and is_cache_type(kind)
-        ):
+        if known is not None and known.flatten_fn.__module__.startswith(THEIRS) and is_cache_type(kind):
             self.theirs.append(tuple(entries(kind)))
             forget(kind)
 

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch.utils import _pytree as pytree
 
 import irkit
+from irkit.doors.to_onnx import to_onnx
 from lowering import lower
 from lowering.capture.inputs.alike import Likes
 from lowering.direct import equal_modules
 from lowering.direct import run as runs
+from lowering.records.programs import register_as_transformers_does
+from lowering.records.pytrees import Registrations
+from tests.zoo.cases import case_named
 
 KEPT: list[Any] = []
 SCALES = [1.0, 2.0, 1.0, 1.0]
@@ -240,3 +245,15 @@ def test_the_program_of_such_layers_is_right_at_other_sizes() -> None:
     (ours, left), (theirs, right) = program(x, Cache(list(held))), model(x, Cache(list(held)))
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(left.held, right.held, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mistral_cache", "mamba_step"])
+def test_caches_that_transformers_registered_are_seen_as_irkit_does(name: str) -> None:
+    case = case_named(name)
+    model, args, kwargs = case.build()
+    with Registrations() as known:
+        register_as_transformers_does(known)()
+        theirs = pytree.SUPPORTED_NODES[transformers.DynamicCache]
+        program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
+        assert pytree.SUPPORTED_NODES[transformers.DynamicCache] is theirs  # as it was
+    assert program.check(1)
