@@ -449,6 +449,9 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
                 f"{new!r} cannot stand for {old!r}: the types differ",
                 hint="cast or reshape the new value, or give one of the same element type and shape",
             )
+    if not any(new.inputs or new in swaps for new in swaps.values()):
+        placed = walk.rebuild_over_leaves(graph.order, swaps)
+        return graph.with_results(placed.get(r, r) for r in graph.results)
     moved = walk.exchanged_keys(swaps)
     if not moved:
         built = walk.rebuild_through(graph.results, swaps)

@@ -76,6 +76,16 @@ def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value,
     return new
 
 
+def rebuild_over_leaves(order: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value | None, Value]:
+    """As `rebuild_through`, of values in order, for replacements that have no operands and are not replaced themselves:
+    `swaps` grown to the values that are copies over new operands."""
+    new: dict[Value | None, Value] = {**swaps}
+    for value in order:
+        if value not in new and not new.keys().isdisjoint(value.inputs):
+            new[value] = value.with_inputs(tuple([new.get(v, v) for v in value.inputs]))
+    return new
+
+
 @without_collector
 def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
     """As `rebuild`, where replacements are made of the same values as what they replace: they are rebuilt too, so that

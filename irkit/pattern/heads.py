@@ -52,7 +52,7 @@ def root_ops(pattern: Pattern) -> frozenset[str] | None:
 
 def is_of_constants(op: str, operands: Ops) -> bool:
     """True for an operator of ONNX without bodies, all of whose operands are constants."""
-    return op not in LEAF_LIKE and all(o is None or o == CONSTANT for o in operands)
+    return op not in LEAF_LIKE and set(operands) <= {None, CONSTANT}
 
 
 def possible(pattern: Pattern, op: str, operands: Ops) -> bool:

@@ -161,7 +161,7 @@ def seen_through(value: Value | None) -> Value | None:
 def _of_constants(value: Value | None) -> Why:
     if value is None:
         return ("the operand is absent",)
-    operands = tuple(None if v is None else v.op for v in value.inputs)
+    operands = tuple([None if v is None else v.op for v in value.inputs])
     return None if is_of_constants(value.op, operands) else ("not all operands are constants",)
 
 

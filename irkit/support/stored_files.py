@@ -10,7 +10,7 @@ import os
 import stat
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +118,14 @@ def opened_file(path: Path, where: str, *, wait: bool = True) -> StoredFile:
     return found
 
 
-def pread(descriptor: int, size: int, start: int) -> bytes:
-    """What `os.pread` reads, on systems without it too."""
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, size, start)
+def read_at(descriptor: int, size: int, start: int) -> bytes:
+    """What `os.pread` reads, on systems without it."""
     os.lseek(descriptor, start, os.SEEK_SET)
     return os.read(descriptor, size)
+
+
+pread: Callable[[int, int, int], bytes] = getattr(os, "pread", read_at)
+"""So many bytes of a file, or as many as there are, from a place on."""
 
 
 def pread_into(descriptor: int, buffer: memoryview, start: int) -> int:

@@ -59,7 +59,7 @@ from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normali
 from passes.legal.runtime.integers import INTEGERS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
-from passes.legal.runtime.quirks import ROUNDED_ATTENTION, refusal_of
+from passes.legal.runtime.quirks import REFUSED_OPERATORS, ROUNDED_ATTENTION, refusal_of
 from passes.legal.runtime.refusals import is_of, misread
 from passes.legal.runtime.slices import SLICES
 from passes.rules.arithmetic.algebra import ALGEBRA
@@ -253,7 +253,11 @@ def trouble(value: Value, target: Target) -> str:
         return ""
     if type(value.op) is not str:
         return own_trouble(value, target)
-    if quirk := refusal_of(value) if target.is_onnxruntime else refusal(value, target.provider):
+    if target.is_onnxruntime:
+        quirk = refusal_of(value) if value.op in REFUSED_OPERATORS else ""
+    else:
+        quirk = refusal(value, target.provider)
+    if quirk:
         return quirk
     why = target.problem(value) or misread(value, target.opset)
     if value.op == "Attention" and target.provider == CPU and is_of(value, DType.FLOAT16):

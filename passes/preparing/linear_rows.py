@@ -264,7 +264,7 @@ class Region:
         found = form.saved - int(self.leaves(value)) + int(bool(self.users(value)[0]))
         if form.linear is not None and self.joins(form):
             beside = [self.inside.get(self.owner.get(u, u)) for u in self.graph.users[form.linear.x]]
-            found += min(2, sum(f is not None and f is not form and self.joins(f) for f in beside))
+            found += min(2, sum([f is not None and f is not form and self.joins(f) for f in beside]))
         for each in dict.fromkeys(form.rows):
             if each in self.inside:
                 found += int(not self.leaves(each))
@@ -474,7 +474,7 @@ def rebuild(builder: Builder, value: Value, instead: Value | None) -> None:
         builder.new[value] = value.with_inputs((builder.flat[source], shape))
         return
     given = value if instead is None else instead
-    inputs = tuple(None if v is None else builder.old(v) for v in given.inputs)
+    inputs = tuple([None if v is None else builder.old(v) for v in given.inputs])
     if instead is not None or inputs != value.inputs:
         builder.new[value] = given.with_inputs(inputs)
 

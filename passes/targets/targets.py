@@ -49,17 +49,18 @@ class Target:
     opset: int = OPSET
     domains: tuple[str, ...] = ()
     provider: str = "CPUExecutionProvider"
+    is_onnxruntime: bool = attrs.field(init=False, eq=False, repr=False)
+    """True where ONNX Runtime runs the model, be it in a browser: its quirks hold, and it expands functions."""
+
+    @is_onnxruntime.default  # type: ignore[misc]
+    def _is_onnxruntime(self) -> bool:
+        return self.provider.endswith("Provider") or self.provider == WEB
 
     def __str__(self) -> str:
         own = f"ONNX Runtime, {self.provider}" if self.provider.endswith("Provider") else self.provider
         runtime = own or "any runtime"
         domains = f", with {', '.join(self.domains)}" if self.domains else ""
         return f"opset {self.opset} on {runtime}{domains}"
-
-    @property
-    def is_onnxruntime(self) -> bool:
-        """True where ONNX Runtime runs the model, be it in a browser: its quirks hold, and it expands functions."""
-        return self.provider.endswith("Provider") or self.provider == WEB
 
     def problem(self, value: Value) -> str:
         """Why a value cannot run here; empty where it can."""

@@ -1,14 +1,13 @@
 """Initializers that hold the same numbers, held once.
 
 Equal values are merged by every sweep, where they are small or the same storage. What this adds are large constants
-that were made twice: they are compared by dtype and shape, then by a few thousand of their bytes, and read in full only
+that were made twice: they are compared by dtype and shape, then by some of their elements, and read in full only
 where those agree, so that different weights cost next to nothing, however large they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from itertools import product
+from collections.abc import Hashable
 
 import attrs
 import numpy as np
@@ -20,11 +19,8 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError
 from irkit.rewriting.passes import Observer, Pass, in_bodies
 
-SAMPLES = 512
-"""About so many elements are looked at before two constants are compared in full."""
-
-ROW = 1 << 16
-"""A row of up to so many bytes is read as a whole, where only some of its elements are looked at."""
+SAMPLE = 32
+"""So many elements at the beginning, in the middle and at the end are looked at before two constants are compared."""
 
 CHUNK = 1 << 22
 """So many elements are compared at a time."""
@@ -58,51 +54,27 @@ class Contents:
 
 
 def sample(blob: Blob) -> bytes:
-    """The bytes of elements that are spread over a tensor; its own key where it has no content."""
-    left = SAMPLES
-    steps: list[int] = []
-    for size in reversed(blob.shape):
-        steps.insert(0, max(1, -(-size // left)))
-        left = max(1, left // max(1, -(-size // steps[0])))
-    if is_stored(blob):
-        return stored_sample(blob, steps)
+    """The bytes of a few elements: the first, the last, and those in the middle. Of a content that lies in a file no
+    more than these are read."""
+    count = blob.size
+    starts = (0,) if count <= SAMPLE else (0, (count - SAMPLE) // 2, count - SAMPLE)
+    place = blob.place
+    if place is not None and is_stored(blob):
+        width = blob.dtype.bits // 8
+        size = width * min(count, SAMPLE)
+        found = b"".join([place.file.peek(place.start + width * start, size) for start in starts])
+        place.file.check()
+        return found
     try:
-        array = blob.read()
+        elements = blob.read().flat
     except AbsentError:
         return repr(blob.key).encode()
-    return array[tuple(slice(None, None, step) for step in steps)].tobytes()
+    return b"".join([elements[start : start + SAMPLE].tobytes() for start in starts])
 
 
 def is_stored(blob: Blob) -> bool:
     """True for a content that lies in a file, and of which parts can be read."""
     return blob.place is not None and blob.dtype.bits >= 8 and bool(blob.shape)
-
-
-def stored_sample(blob: Blob, steps: Sequence[int]) -> bytes:
-    """The elements at every so many places along each axis, read where they lie in the file, a row at a time or
-    each by itself."""
-    place, width = blob.place, blob.dtype.bits // 8
-    if place is None or not blob.nbytes:
-        return b""
-    last, step = blob.shape[-1], steps[-1]
-    parts: list[bytes] = []
-    for row in product(*(range(0, size, step) for size, step in zip(blob.shape[:-1], steps[:-1], strict=True))):
-        start = place.start + width * last * flat_index(row, blob.shape[:-1])
-        if step == 1 or width * last <= ROW:
-            read = np.frombuffer(place.file.peek(start, width * last), np.dtype((np.void, width)))
-            parts.append(read[::step].tobytes())
-        else:
-            parts += [place.file.peek(start + width * i, width) for i in range(0, last, step)]
-    place.file.check()
-    return b"".join(parts)
-
-
-def flat_index(row: Sequence[int], shape: Sequence[int]) -> int:
-    """The number of a row in the order in which they lie."""
-    found = 0
-    for index, size in zip(row, shape, strict=True):
-        found = found * size + index
-    return found
 
 
 def is_equal(a: Blob, b: Blob) -> bool:

@@ -21,8 +21,9 @@ from irkit.support.stored_files import Place, StoredFile
 
 LARGE = 1 << 12
 """Initializers of fewer bytes are left in the message."""
-WINDOW, HEAD = 1 << 14, 32
-"""Bytes of a file that are looked at together; of them the tag and the length of a field take fewer than `HEAD`."""
+WINDOW, HEADER, HEAD = 1 << 14, 1 << 8, 32
+"""Bytes of a file that are looked at together, and of an initializer before its content; of them the tag and the length
+of a field take fewer than `HEAD`."""
 _GRAPH, _NODE, _INITIALIZER, _RAW_DATA = 7, 1, 5, 9
 _NUMBER, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}  # wire types of a fixed number of bytes
@@ -112,12 +113,13 @@ def large_fields(file: StoredFile, start: int, stop: int, window: int = WINDOW) 
 def blob_at(file: StoredFile, start: int, stop: int) -> Blob | None:
     """The blob of a tensor message whose content stays where it lies; None where the content is not in one large field
     of raw data, and so is protobuf's to read."""
-    large = list(large_fields(file, start, stop, LARGE))
+    large = list(large_fields(file, start, stop, HEADER))
     if len(large) != 1 or large[0][0] != _RAW_DATA:
         return None
     ((_, begin, place, end),) = large
     try:
-        tensor = TensorProto.FromString(file.peek(start, begin - start) + file.peek(end, stop - end))
+        rest = file.peek(end, stop - end) if stop > end else b""
+        tensor = TensorProto.FromString(file.peek(start, begin - start) + rest)
     except DecodeError as error:
         raise LoadError(f"an initializer is not a tensor: {error}") from error
     if tensor.HasField("raw_data"):

@@ -141,7 +141,7 @@ def sliced_places(count: int, start: int, end: int, step: int) -> range:
 
 def _concat(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     parts = [g for g in given if g is not None and g.rank == 1]
-    return Integers(tuple(d for p in parts for d in p.elements), 1) if len(parts) == len(given) else None
+    return Integers(tuple([d for p in parts for d in p.elements]), 1) if len(parts) == len(given) else None
 
 
 def _split_axes(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:

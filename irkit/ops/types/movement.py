@@ -189,7 +189,7 @@ def infer_Reshape(c: Context) -> Type:
         count = c.axes_in(1)
         return Tensor(x.dtype, (dims.product(x.shape),) if count == 1 else tuple(dims.fresh() for _ in range(count)))
     shape, hole = read_target(c, x.shape, target)
-    have, taken = cancelled(x.shape, tuple(d for i, d in enumerate(shape) if i != hole))
+    have, taken = cancelled(x.shape, tuple([d for i, d in enumerate(shape) if i != hole]))
     if hole is None:
         check_count(c, have, taken, x.shape, shape)
         return Tensor(x.dtype, tuple(shape))

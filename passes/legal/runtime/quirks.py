@@ -233,6 +233,9 @@ _BY_OPERATOR: Mapping[str, tuple[Quirk, ...]] = {
     name: tuple(row for row in REFUSED if name in row.ops) for row in REFUSED for name in row.ops
 }
 
+REFUSED_OPERATORS = frozenset(_BY_OPERATOR)
+"""The operators of those that ONNX Runtime refuses at times, or gets wrong."""
+
 
 def refusal_of(value: Value) -> str:
     """Why ONNX Runtime refuses a value, or gets it wrong, although it has the kernel; empty where it does not."""
