@@ -39,8 +39,13 @@ def binary(op: str, x: Value, other: object) -> Made:
 
     Raises TypeRuleError where the element types differ, or the operator does not take them.
     """
-    y = other if type(other) is Value else operand(x, other, op)
-    return NotImplemented if y is None else applied(op, x, y)
+    if type(other) is not Value:
+        y = operand(x, other, op)
+        return NotImplemented if y is None else applied(op, x, y)
+    try:  # as `applied`, which most are spared
+        return SPECIAL[op](x, other) if op in SPECIAL else call(op, (x, other))
+    except TypeRuleError as error:
+        raise explained(op, x, other, error) from None
 
 
 def reflected(op: str, y: Value, other: object) -> Made:
@@ -51,10 +56,10 @@ def reflected(op: str, y: Value, other: object) -> Made:
 
 def comparison(op: str, x: Value, other: object) -> Value:
     """A tensor of booleans. Raises TypeRuleError as `binary` does, and for what is no operand."""
-    y = other if type(other) is Value else operand(x, other, op)
-    if y is None:
+    found = binary(op, x, other)
+    if found is NotImplemented:
         raise TypeRuleError(f"{x!r} cannot be compared with {brief(other)}", hint="irkit.const(data) makes a value")
-    return applied(op, x, y)
+    return found
 
 
 def refuse_comparison(method: str, other: object) -> NoReturn:
@@ -115,7 +120,8 @@ def explained(op: str, x: Value, y: Value, error: TypeRuleError) -> TypeRuleErro
 
 def quotient(x: Value, y: Value) -> Value:
     """x / y of floats. Raises TypeRuleError for integers."""
-    if x.dtype.is_integer and y.dtype.is_integer:
+    kind = x.type
+    if type(kind) is Tensor and kind.dtype.is_integer and y.dtype.is_integer:
         raise TypeRuleError(
             f"x / y is a quotient of floats, and x is a {x.type!r}",
             hint='write x // y, which rounds down, or x.cast("f32") / y.cast("f32")',

@@ -49,11 +49,13 @@ Parts = slice | Place
 
 def indexed(x: Value, key: object) -> Value:
     """The part of a tensor that a key names. Raises TypeRuleError for what is no key of a tensor."""
-    if not isinstance(x.type, Tensor):
+    if type(x.type) is not Tensor:
         raise TypeRuleError(
             f"a {x.type!r} has no elements to index", hint="op.SequenceAt(x, i) takes one of a sequence"
         )
-    given: tuple[Any, ...] = as_tuple(key)
+    given: Any = key
+    if type(key) is not tuple:  # most are
+        given = as_tuple(key)
     if PLAIN.issuperset(map(type, given)) and len(given) <= len(x.type.shape):
         parts: Sequence[Parts] = given
     else:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import irkit
+from benchmarks.core import operator_calls
 from irkit import Graph, TypeRuleError, Value, const, op, param, tensor
 from irkit.core.types import DType
 
@@ -246,3 +247,7 @@ def test_a_comparison_is_neither_true_nor_false() -> None:
 
     with pytest.raises(TypeRuleError, match="neither true nor false while the graph is built"):
         irkit.function(clipped, x="f32[n]")
+
+
+def test_operators_on_values_take_no_more_calls_than_constructors() -> None:
+    assert {name: calls for name, calls in operator_calls().items() if calls[1] > calls[0]} == {}
