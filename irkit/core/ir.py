@@ -330,9 +330,10 @@ class Graph(GraphMethods):
         return finding.values_at(self, key)
 
     @cached_property
-    def _watches(self) -> tuple[Watch, ...]:
+    def watches(self) -> tuple[Watch, ...]:
+        """What tells whether the contents still are what they were, those of bodies among them."""
         own = (w for v in self.order for _, a in v.attributes for blob in blobs_in(a) for w in blob.watches)
-        return distinct((*own, *(w for body in walk.bodies(self.order) for w in body._watches)))
+        return distinct((*own, *(w for body in walk.bodies(self.order) for w in body.watches)))
 
     def check_contents(self, closely: bool = True) -> None:
         """Raises StaleError where a content is no longer what it was when the graph was made: a tensor that was written
@@ -340,7 +341,7 @@ class Graph(GraphMethods):
 
         All that reads contents looks for itself: evaluation, ONNX, files, digests, comparison, pickles, folding.
         """
-        for watch in self._watches:
+        for watch in self.watches:
             watch.check(closely)
 
     @cached_property

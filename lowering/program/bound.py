@@ -27,9 +27,11 @@ from lowering.program.bound_parts import (
     paths_out,
     put,
     tensor_held,
+    twins_of,
 )
 from lowering.program.failures import breach, refusal
 from lowering.records.flat_structures import Builder, builder_of, nodes_of
+from lowering.records.tensor_versions import ManyWatches
 from lowering.records.types import as_pairs, from_pairs, tensor_of
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class Bound:
     sizes: FlatSizes | None
     direct: BoundRun
     state: Mapping[str, torch.Tensor]
+    contents: ManyWatches
+    twins: Mapping[str, str]
 
     @classmethod
     def of(cls, program: Program, keep: Sequence[str] = (), in_place: bool = False) -> Bound:
@@ -85,6 +89,8 @@ class Bound:
             FlatSizes.of(program.graph, program.ready),
             BoundRun(program.session, [entry.name for entry in entries], [outputs[i] for i in asked]),
             {name: tensor_of(program.array(name, each)) for name, each in program.lowered.initial_state.items()},
+            ManyWatches.of(program.watched.watches),
+            twins_of(program, following),
         )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -154,13 +160,18 @@ class Bound:
             if leaves[i] is not MISSING and not same_scalar(leaves[i], value):
                 return None
         vector, shapes, numbers = held_values(), list[tuple[int, ...]](), dict[int, int]()
+        twins = self.twins if kept is not None and kept.source is self.program else {}
+        known = dict[str, tuple[int, ...]]()
         for i, entry in enumerate(self.entries):
             held = None if kept is None else kept.values.get(entry.name)
             if held is not None:
                 if entry.leaf >= 0 and leaves[entry.leaf] is not MISSING:
                     return None
                 vector.push_back(held)
-                shapes.append(tuple(held.shape()))
+                shape = known.get(twins.get(entry.name, ""))
+                if shape is None:
+                    shape = known[entry.name] = tuple(held.shape())
+                shapes.append(shape)
                 if entry.is_number:
                     numbers[i] = int(held.numpy())
                 continue
@@ -210,7 +221,7 @@ class Bound:
     def computed(self, vector: Any, sizes: Mapping[str, int], goes_on: bool) -> tuple[Any, Kept]:
         """(result, kept) of a run; `goes_on` where what is kept is of an earlier run, and may be overwritten."""
         program = self.program
-        program.watched.check_contents(closely=False)
+        self.contents.check()
         try:
             if goes_on and self.overwritten:
                 found = self.direct.into(vector, self.places(vector))
@@ -239,7 +250,7 @@ class Bound:
             else self.leaf(kind, self.exits[what], held[what])
             for i, (kind, what) in enumerate(program.lowered.outputs)
         ]
-        return self.build(leaves), Kept({name: held[i] for name, i in self.following.items()})
+        return self.build(leaves), Kept({name: held[i] for name, i in self.following.items()}, program)
 
     def places(self, vector: Any) -> Mapping[str, Any]:
         """The values that are overwritten, by the name of the output that is written there."""

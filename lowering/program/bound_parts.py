@@ -74,13 +74,15 @@ class Argument:
 
 @attrs.frozen(eq=False)
 class Kept:
-    """What a run keeps for the next one: values as ONNX Runtime holds them, by the name of the input that takes them.
+    """What a run of the program `source` keeps for the next one: values as ONNX Runtime holds them, by the name of the
+    input that takes them.
 
     `kept["past_key_values.0.key"]` is one as a torch tensor, in the same memory. What is given to a run in place is
     used up by it.
     """
 
     values: Mapping[str, Any]
+    source: Program
     unused: threading.Lock = attrs.field(factory=threading.Lock, repr=False)
 
     def __getitem__(self, name: str) -> torch.Tensor:
@@ -194,6 +196,22 @@ def kept_inputs(program: Program, arguments: Sequence[Argument], keep: Sequence[
                     hint="keep what the model returns under the same name, or writes",
                 )
             found[leaf] = after
+    return found
+
+
+def twins_of(program: Program, following: Mapping[str, int]) -> dict[str, str]:
+    """For each input that is kept, an earlier one of the same shape whose next content has that of its own, too: what
+    one run gives for both is of one shape."""
+    graph = program.graph
+    shapes = {name: param.type.shape for name, param in zip(names_of(graph), graph.params, strict=True)
+              if isinstance(param.type, Tensor)}  # fmt: skip
+    first, found = dict[object, str](), dict[str, str]()
+    for name, i in following.items():
+        result = graph.results[i].type
+        if isinstance(result, Tensor):
+            key = (shapes[name], result.shape)
+            found |= {name: first[key]} if key in first else {}
+            first.setdefault(key, name)
     return found
 
 

@@ -8,12 +8,15 @@ the CPU is not sampled.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 import attrs
 import numpy as np
 import torch
 
 from irkit.errors import StaleError
-from irkit.support.watch import sample
+from irkit.support.watch import Watch, sample
 
 
 @attrs.frozen(eq=False)
@@ -48,6 +51,46 @@ class TensorWatch:
             hint="export the model again; to go on training beside a graph that keeps what it was, export it with "
             "copy=True, or take irkit.freeze(graph) before the weights change",
         )
+
+
+@attrs.frozen(eq=False)
+class ManyWatches:
+    """Many watches, asked at once: those of plain tensors by two comparisons of lists, so that a call costs little.
+
+    `tensors` lie at `addresses`, and those that are `counted` were written `versions` times.
+    """
+
+    watches: Sequence[Watch]
+    others: Sequence[Watch]
+    tensors: Sequence[torch.Tensor]
+    addresses: list[int]
+    counted: Sequence[torch.Tensor]
+    versions: list[int]
+
+    @classmethod
+    def of(cls, watches: Sequence[Watch]) -> ManyWatches:
+        """The same watches, for all of which what they say now is as yet true or not, as each of them says."""
+        plain = [w for w in watches if isinstance(w, TensorWatch) and type(w.tensor) in PLAIN and w.address]
+        known = {id(w) for w in plain}
+        counted = [w for w in plain if not w.tensor.is_inference()]
+        return cls(
+            watches,
+            [w for w in watches if id(w) not in known],
+            [w.tensor for w in plain], [w.address for w in plain],
+            [w.tensor for w in counted], [w.version for w in counted],
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Raises StaleError where a watch would that does not look closely."""
+        if list(map(ADDRESS, self.tensors)) != self.addresses or list(map(VERSION, self.counted)) != self.versions:
+            for watch in self.watches:
+                watch.check(closely=False)
+        for watch in self.others:
+            watch.check(closely=False)
+
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+ADDRESS, VERSION = torch.Tensor.data_ptr, attrgetter("_version")
 
 
 def address(tensor: torch.Tensor) -> int:
