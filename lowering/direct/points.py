@@ -15,6 +15,7 @@ import torch
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
+from irkit.dims.algebra import number_of
 from irkit.errors import DimensionError
 from lowering.capture.patches.shape_kernels import linalg_lstsq
 from lowering.direct.sizes import Questions, SizeNode, holds
@@ -66,19 +67,30 @@ def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
 
 
-def small_sizes(asked: Questions, dim: Any, size: int) -> dict[str, int] | None:
+def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
     """Small sizes of names, which no condition excludes, that make a computed dimension a number; None where none is
     found."""
+    asked = tracer.asked
+    if dim not in tracer.small:
+        tracer.small[dim] = points_by_size(asked, dim)
+    every = tracer.small[dim].get(size, ())
+    return next((sizes for sizes in every if are_allowed(asked, {**asked.hints, **sizes})), None)
+
+
+def points_by_size(asked: Questions, dim: Any) -> dict[int, list[dict[str, int]]]:
+    """Small sizes of the names of a computed dimension, by the number that they make it."""
     names = [s.name for s in dims.symbols_of(dim) if s.name in asked.hints]
+    found: dict[int, list[dict[str, int]]] = {}
     for sizes in islice(product(range(SMALL), repeat=len(names)), SMALL**2):
-        point = {**asked.hints, **dict(zip(names, sizes, strict=True))}
+        point = dict(zip(names, sizes, strict=True))
         try:
-            fits = dims.evaluate(dim, point) == size
-        except DimensionError:
-            continue
-        if fits and are_allowed(asked, point):
-            return {name: point[name] for name in names}
-    return None
+            made = number_of(dim, {**asked.hints, **point})
+            whole = int(made)
+        except (ArithmeticError, TypeError, ValueError):
+            continue  # a quotient by 0
+        if made == whole:
+            found.setdefault(whole, []).append(point)
+    return found
 
 
 SMALL = 16

@@ -485,7 +485,7 @@ def at_least_in_all(met: Elsewhere, dim: Any) -> None:
     first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
 
     def refused(size: int) -> bool:
-        point = small_sizes(met.tracer.asked, dim, size)
+        point = small_sizes(met.tracer, dim, size)
         return point is not None and not met.taken({**hints, **point})
 
     if first < top and refused(first):
