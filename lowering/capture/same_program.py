@@ -1,6 +1,7 @@
 """Whether a program is right for a size that it was not traced for: it does as one that was traced at this size.
 
-Where both have the same operators and arguments, the first is right; where they differ, both are run on random numbers.
+Where both have the same operators and arguments, the first is right; where they differ, both are run on random numbers,
+other masks and other integers.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import sympy
 import torch
 from torch.export import ExportedProgram
@@ -16,6 +18,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from lowering.capture.guards.guards import at_sizes, number, size_of
+from lowering.capture.inputs.draws import DRAWS, redrawn_tensor
 from lowering.records.programs import metas_of_program, state_of_program
 from lowering.records.torch_internals import pytree
 
@@ -149,19 +152,22 @@ def same_type(a: Any, b: Any, change: Change) -> bool:
 
 
 def same_numbers(program: ExportedProgram, other: ExportedProgram, examples: Sequence[Any]) -> bool:
-    """Whether both programs give the same results for these leaves, with random numbers in the floating-point ones,
-    and whether the shapes and element types on the way are those that the program records.
+    """Whether both programs give the same results for other numbers than those of the leaves: random floats, zeros,
+    other masks and other integers; and whether the shapes and element types on the way are those that it records.
 
     An operator whose result has another shape or element type for other sizes gives the right numbers when torch runs
     it; what is made of the program takes for granted what is recorded.
     """
-    generator = torch.Generator().manual_seed(0)
-    leaves = [randomized(each, generator) for each in examples]
-    checked = AsRecorded(program, leaves)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        ours, theirs = rebuilt(program, run(program, leaves, checked.run)), rebuilt(other, run(other, leaves))
-    same = len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))
-    return same and checked.agrees
+    generator = np.random.default_rng(0)
+    for pair in DRAWS:
+        leaves = [redrawn_tensor(each, pair[i % 2], generator) for i, each in enumerate(examples)]
+        checked = AsRecorded(program, leaves)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            ours, theirs = rebuilt(program, run(program, leaves, checked.run)), rebuilt(other, run(other, leaves))
+        same = len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))
+        if not (same and checked.agrees):
+            return False
+    return True
 
 
 class AsRecorded(torch.fx.Interpreter):
@@ -186,13 +192,6 @@ class AsRecorded(torch.fx.Interpreter):
                 size = sympy.sympify(size_of(recorded, axis)).xreplace(self.sizes)
                 self.agrees &= not size.is_Integer or int(size) == found.shape[axis]
         return found
-
-
-def randomized(leaf: Any, generator: torch.Generator) -> Any:
-    """A floating-point tensor with normal random numbers; anything else as it is."""
-    if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
-        return leaf
-    return torch.randn(leaf.shape, generator=generator, dtype=torch.float64).to(leaf)
 
 
 def run(program: ExportedProgram, leaves: Sequence[Any], graph: Callable[..., Any] | None = None) -> list[Any]:

@@ -24,6 +24,7 @@ from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
 from lowering.capture.guards.comparisons import as_one_comparison
 from lowering.capture.guards.guards import Guard
+from lowering.capture.inputs.draws import DRAWS
 from lowering.capture.torch_export import STAND_INS
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
@@ -301,39 +302,12 @@ def same_numbers(graph: Graph, other: Graph, at: Run) -> bool:
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
     if len(known) != len(graph.params) or len(known) != len(other.params):
         return False  # state is written, whose content is not among the leaves
-    draws = [(draw, draw) for draw in (randomized, turned, redrawn)] + [(zeroed, randomized), (randomized, zeroed)]
-    for pair in draws:
+    for pair in DRAWS:
         feeds = [pair[i % 2](array, generator) for i, array in enumerate(known)]
         ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
         if not all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True
-
-
-def randomized(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Normal random numbers in place of floats; other numbers as they are."""
-    if array.dtype.kind != "f":
-        return array
-    return generator.standard_normal(array.shape).astype(array.dtype)
-
-
-def turned(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Masks with 0 and 1 exchanged; the rest redrawn."""
-    is_mask = array.dtype.kind != "f" and bool(np.isin(array, (0, 1)).all())
-    return (1 - array).astype(array.dtype) if is_mask else redrawn(array, generator)
-
-
-def redrawn(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """The same with other numbers drawn from those that are there; masks, from 0 and 1."""
-    if array.dtype.kind == "f" or not array.size:
-        return randomized(array, generator)
-    is_mask = bool(np.isin(array, (0, 1)).all())
-    return generator.choice(np.array([0, 1], array.dtype) if is_mask else array.reshape(-1), array.shape)
-
-
-def zeroed(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Zeros in place of floats; other numbers as they are."""
-    return np.zeros_like(array) if array.dtype.kind == "f" else array
 
 
 def close(a: np.ndarray, b: np.ndarray) -> bool:

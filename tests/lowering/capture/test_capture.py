@@ -15,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.shape_prop import ShapeProp
 
 from irkit.doors.to_onnx import to_onnx
+from irkit.errors import ContractError
 from lowering.capture.capture import Captured, capture
 from lowering.errors import CaptureError
 from lowering.records.pytrees import known_cache_types
@@ -108,6 +109,20 @@ def test_size_one_stays_refused_where_the_model_computes_something_else() -> Non
     assert captured.notes == ("n = 1 is refused: the model computes something else then",)
     with pytest.raises(CaptureError, match="the example itself"):
         capture(odd, (X[:1],), dynamic_shapes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize("way", ["direct", "torch.export"])
+@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.float32], ids=str)
+def test_size_one_stays_refused_where_the_model_leaves_out_a_mask_that_the_example_does_not_need(
+    kind: torch.dtype, way: str
+) -> None:
+    def masked(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return x if x.shape[0] == 1 else x * mask
+
+    names = {"x": {0: "n"}, "mask": {0: "n"}}
+    program = to_onnx(masked, (X, torch.ones(X.shape, dtype=kind)), dynamic_shapes=names, capture=way)
+    with pytest.raises(ContractError, match=r"if x.shape\[0\] == 1"):
+        program(X[:1], torch.zeros(X[:1].shape, dtype=kind))
 
 
 def test_broadcasting_that_is_meant_keeps_the_one_fixed() -> None:
