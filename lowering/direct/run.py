@@ -97,13 +97,14 @@ class Trial:
 
 def run(
     request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: Sequence[Any] | None = None,
-    at_once: bool = False, trial: Trial | None = None,
+    at_once: bool = False, trial: Trial | None = None, for_tracer: bool = False,
 ) -> Run:  # fmt: skip
     """One run of the model at these sizes of the names; what it changes of itself is put back.
 
     `keep_sizes` lets `int(size)` and `len(tensor)` in the model's own code, and in that whose globals it has, be sizes
-    that vary; `at_once` answers every comparison; a `trial` takes the values of the run before it where it meets the
-    same. Raises whatever the model raises, and LoweringError for what direct capture does not meet.
+    that vary; `at_once` answers every comparison; `for_tracer` has it take its ways for TorchScript's tracer; a
+    `trial` takes the values of the run before it where it meets the same. Raises whatever the model raises, and
+    LoweringError for what direct capture does not meet.
     """
     outside = Outside()
     runs: list[Run] = []
@@ -111,7 +112,8 @@ def run(
     training = Training.of(request.module, request.parts) if trial is None else trial.before.training
     while True:
         try:
-            found = run_once(request, sizes, known, outside, keep_sizes, at_once, trial, likes, training)
+            how = (keep_sizes, at_once, for_tracer)
+            found = run_once(request, sizes, known, outside, how, trial, likes, training)
         except Unequal:
             likes = Likes()
             continue
@@ -132,7 +134,7 @@ def run(
 
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside,
-    keep_sizes: Sequence[Any] | None, at_once: bool, trial: Trial | None, likes: Likes, training: Training,
+    how: tuple[Sequence[Any] | None, bool, bool], trial: Trial | None, likes: Likes, training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
@@ -141,7 +143,8 @@ def run_once(
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
     tracer.outside, tracer.likes = outside, likes
-    tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
+    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer = how
+    keep_sizes = tracer.asked.keeps
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
         tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)
@@ -151,9 +154,8 @@ def run_once(
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
-        blocks.enter_context(
-            patch_torch(Occasion("direct", module, keeping=keep_sizes is not None, places=keep_sizes or ()))
-        )
+        keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
+        blocks.enter_context(patch_torch(Occasion("direct", module, keeping=keeping, places=places, traces=traces)))
         attributes = blocks.enter_context(keep_unchanged(module, parts))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))

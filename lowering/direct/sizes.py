@@ -46,12 +46,13 @@ class Questions:
     symbol for a number out of data that is rounded. `kept` are the conditions, in the order in which they were asked,
     `fixed` the sizes of which the model took the number, with the globals of the code that did; `keeps` are those of
     code whose `int` and `len` keep sizes, beside the model's own, None where none do, `at_once` says that comparisons
-    are answered at once, also where nobody branches on them. `passed_on` says that a comparison became part of the
-    graph, `silent` that torch asks for itself, as it lays a tensor out: the answers of the example leave no trace;
-    `unstripped` says that torch asks which axes of length 1 it may leave out, of what it broadcasts all the same if it
-    leaves none out; `inside` counts the bodies of control flow around. `shown` has the `torch.SymInt` of each
-    dimension, `refused` those conditions below whose least size torch was seen to refuse an operator, `told` all since
-    it was emptied, kept already or not. `reached` hears of each.
+    are answered at once, also where nobody branches on them, `for_tracer` that the model takes the ways that it has for
+    TorchScript's tracer, `asked_for_tracer` that it asked whether that is at work. `passed_on` says that a comparison
+    became part of the graph, `silent` that torch asks for itself, as it lays a tensor out: the answers of the example
+    leave no trace; `unstripped` says that torch asks which axes of length 1 it may leave out, of what it broadcasts all
+    the same if it leaves none out; `inside` counts the bodies of control flow around. `shown` has the `torch.SymInt` of
+    each dimension, `refused` those conditions below whose least size torch was seen to refuse an operator, `told` all
+    since it was emptied, kept already or not. `reached` hears of each.
     """
 
     line: Callable[[], str]
@@ -63,6 +64,8 @@ class Questions:
     fixed: dict[Any, Any] = attrs.field(factory=dict)
     keeps: Sequence[Any] | None = None
     at_once: bool = False
+    for_tracer: bool = False
+    asked_for_tracer: bool = False
     passed_on: bool = False
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
@@ -72,6 +75,11 @@ class Questions:
     reached: Callable[[Any], Any] = id
     code: Callable[[], Any] = dict
     unstripped: bool = False
+
+    def traces(self) -> bool:
+        """What the model hears where it asks whether TorchScript's tracer is at work."""
+        self.asked_for_tracer = True
+        return self.for_tracer
 
     def hint(self, dim: Dim) -> int:
         """The number that a dimension is for the example."""

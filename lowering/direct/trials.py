@@ -62,8 +62,44 @@ def trace_model(request: Request, known: Registrations, widen: bool = True) -> F
     """The model's run at the sizes of the example, or at larger ones in place of 0 and 1, with its conditions."""
     found = opened(first_run, request, known, widen)
     if accepts(found, request):
-        return found
+        return more_general(found, request, known, widen)
     return opened(run_at_example, request, known, widen)  # other sizes than the example's own took another way
+
+
+def more_general(found: Found, request: Request, known: Registrations, widen: bool) -> Found:
+    """The same; or the run by the ways that the model has for TorchScript's tracer, if it asked for that, left
+    conditions, and takes more sizes by those: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
+    if not (found.run.tracer.asked.asked_for_tracer and any(guard.expr is not None for guard in found.guards)):
+        return found
+    try:
+        other = opened(partial(first_run, for_tracer=True), request, known, widen)
+    except Exception:  # what sizes are to that tracer, tensors, they are not here
+        return found
+    if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
+        return found
+    ours, theirs = (taken(each, request) for each in (found, other))
+    if not ours < theirs:
+        return found
+    return attrs.evolve(other, notes=(*other.notes, "the model took the ways that it has for torch.jit.trace"))
+
+
+def taken(found: Found, request: Request) -> frozenset[int]:
+    """Which of the sizes around the example's a run takes, by their number."""
+    hints = {**found.run.tracer.asked.hints, **request.hints}
+    points = [{**hints, **{name: size * times + more for name, size in request.hints.items()}} for times, more in NEAR]
+    points += [{**hints, name: size} for name in request.hints for size in range(1, SMALL)]
+    return frozenset(i for i, point in enumerate(points) if inside(found, point) and allows(found, point))
+
+
+NEAR = ((1, 0), (2, 0), (3, 0), (1, 1), (1, 8), (1, 32), (5, 3))
+"""Sizes around one of the example: by what it is multiplied, and what is added."""
+SMALL = 65
+"""Below this each size of a name is looked at, at the example's sizes of the others."""
+
+
+def inside(found: Found, sizes: Sizes) -> bool:
+    """Whether sizes are within the ranges."""
+    return all(size in found.ranges[name] for name, size in sizes.items() if name in found.ranges)
 
 
 def opened(way: Callable[..., Run], request: Request, known: Registrations, widen: bool) -> Found:
@@ -124,8 +160,7 @@ def with_names_alike(way: Callable[..., Run], request: Request, known: Registrat
 def accepts(found: Found, request: Request) -> bool:
     """Whether the conditions allow the example itself."""
     sizes = {**found.run.tracer.asked.hints, **request.hints}
-    inside = all(size in found.ranges[n] for n, size in request.hints.items() if n in found.ranges)
-    return inside and all(
+    return inside(found, request.hints) and all(
         holds(guard.expr, sizes) is not False for guard in found.guards if is_of_sizes(guard, request)
     )
 
@@ -140,21 +175,21 @@ def run_at_example(request: Request, known: Registrations) -> Run:
     return run(request, request.hints, known, at_once=True)
 
 
-def first_run(request: Request, known: Registrations) -> Run:
+def first_run(request: Request, known: Registrations, for_tracer: bool = False) -> Run:
     """The run at larger sizes than 0 and 1 where that can be, with sizes kept that the model makes numbers of."""
     free = [n for n in STAND_INS if n not in request.hints.values()]
     small = [name for name, size in request.hints.items() if size < 2]
     larger = {name: min(n, top_of(request.ranges[name])) for name, n in zip(small, free, strict=False)}
     sizes = {**request.hints, **larger}
     try:
-        found = run(request, sizes, known)
+        found = run(request, sizes, known, for_tracer=for_tracer)
     except Alike:
         raise
     except Exception:
         if not larger:
             raise
         sizes = request.hints
-        found = run(request, sizes, known, at_once=True)
+        found = run(request, sizes, known, at_once=True, for_tracer=for_tracer)
     places: list[Any] = []
     while found.tracer.asked.fixed:
         more = [each for each in found.tracer.asked.fixed.values() if all(each is not place for place in places)]
@@ -162,7 +197,7 @@ def first_run(request: Request, known: Registrations) -> Run:
             return found
         places += more
         try:
-            other = run(request, sizes, known, keep_sizes=tuple(places))
+            other = run(request, sizes, known, keep_sizes=tuple(places), for_tracer=for_tracer)
         except Exception:
             return found
         if len(other.tracer.asked.fixed) >= len(found.tracer.asked.fixed):
@@ -196,7 +231,8 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
     try:
         there = {name: sizes[name] for name in request.hints}
         trial = Trial(found.run, point, alone)
-        other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, at_once=not asked.passed_on)
+        ways: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
+        other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, **ways)
         how = SAME if gives_the_same(found, other) else ""
     except Exception as error:
         return refused_with(found, point, error, to_tell), False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -92,3 +92,14 @@ def saying_that_it_exports() -> Iterator[None]:
         yield
     finally:
         compiler._is_compiling_flag, compiler._is_exporting_flag = before
+
+
+@contextmanager
+def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
+    """A block in which `torch.jit.is_tracing()` is what `answer()` says."""
+    before = torch.jit.is_tracing
+    setattr(torch.jit, "is_tracing", answer)  # noqa: B010  (a function to the type checker, of another signature)
+    try:
+        yield
+    finally:
+        setattr(torch.jit, "is_tracing", before)  # noqa: B010

@@ -36,7 +36,8 @@ class Occasion:
 
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int() and len() in the module's
     code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it, `nested`
-    that torch.compile traces around it. `heard` is filled with what is asked of sizes.
+    that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers whether
+    TorchScript's tracer is at work.
     """
 
     deed: Deed
@@ -47,6 +48,7 @@ class Occasion:
     nested: bool = False
     places: Sequence[Any] = ()
     heard: Heard = attrs.field(factory=Heard)
+    traces: Callable[[], bool] | None = None
 
     @property
     def exports(self) -> bool:
@@ -99,6 +101,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: settings.saying_that_it_exports(),
+    ),
+    Patch(
+        "answering_for_the_tracer",
+        ("torch.jit.is_tracing",),
+        "for TorchScript's tracer models have ways that ask nothing of sizes, to be taken where others left conditions",
+        "2.13",
+        lambda at: at.traces is not None,
+        lambda at: settings.answering_for_the_tracer(at.traces),  # type: ignore[arg-type]
     ),
     Patch(
         "regions_run_in_place",
