@@ -32,6 +32,7 @@ from lowering.direct.tracer import HERE, TORCH
 from lowering.direct.trials import Found, trace_model
 from lowering.errors import CaptureError, LoweringError, WrongConverter
 from lowering.fold.lower import Lowered
+from lowering.fold.size_branches import with_size_branches
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import first_line
 from lowering.records.pytrees import register_classes
@@ -52,7 +53,7 @@ def directly(
     with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
         with explaining(request):
-            found = trace_model(request, known, options.widen)
+            found = trace_model(request, known, options.widen, bool(options.rewrite))
         refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
@@ -66,9 +67,10 @@ def directly(
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
             with explaining(request):
-                found = trace_model(request.with_numbers(sizes), known, options.widen)
+                found = trace_model(request.with_numbers(sizes), known, options.widen, bool(options.rewrite))
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
+        low = with_size_branches(low, found.ways)
     seconds = time.perf_counter() - start
     notes = (*low.captured.notes, *found.notes)
     captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),), notes=notes)

@@ -33,6 +33,7 @@ from lowering.direct.sizes import holds
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.lower import Lowered
+from lowering.fold.size_branches import Way, can_branch
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
@@ -45,12 +46,15 @@ MOST = 4
 
 @attrs.frozen(eq=False)
 class Found:
-    """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried."""
+    """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried; where
+    `branching`, with the ways that the model takes at small sizes where it computes something else."""
 
     run: Run
     guards: tuple[Guard, ...]
     ranges: Mapping[str, Range]
     notes: tuple[str, ...] = ()
+    branching: bool = False
+    ways: tuple[Way, ...] = ()
 
     def noting(self, point: Sizes, what: str) -> Found:
         """The same with a note on a point."""
@@ -58,21 +62,23 @@ class Found:
         return attrs.evolve(self, notes=(*self.notes, f"{at} {what}"))
 
 
-def trace_model(request: Request, known: Registrations, widen: bool = True) -> Found:
-    """The model's run at the sizes of the example, or at larger ones in place of 0 and 1, with its conditions."""
-    found = opened(first_run, request, known, widen)
+def trace_model(request: Request, known: Registrations, widen: bool = True, branching: bool = False) -> Found:
+    """The model's run at the sizes of the example, or at larger ones in place of 0 and 1, with its conditions; with
+    branches for small sizes where the model computes something else, if that is asked."""
+    how = (widen, branching)
+    found = opened(first_run, request, known, *how)
     if accepts(found, request):
-        return more_general(found, request, known, widen)
-    return opened(run_at_example, request, known, widen)  # other sizes than the example's own took another way
+        return more_general(found, request, known, *how)
+    return opened(run_at_example, request, known, *how)  # other sizes than the example's own took another way
 
 
-def more_general(found: Found, request: Request, known: Registrations, widen: bool) -> Found:
+def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:
     """The same; or the run by the ways that the model has for TorchScript's tracer, if it asked for that, left
     conditions, and takes more sizes by those: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
     if not (found.run.tracer.asked.asked_for_tracer and any(guard.expr is not None for guard in found.guards)):
         return found
     try:
-        other = opened(partial(first_run, for_tracer=True), request, known, widen)
+        other = opened(partial(first_run, for_tracer=True), request, known, widen, branching)
     except Exception:  # what sizes are to that tracer, tensors, they are not here
         return found
     if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
@@ -102,11 +108,13 @@ def inside(found: Found, sizes: Sizes) -> bool:
     return all(size in found.ranges[name] for name, size in sizes.items() if name in found.ranges)
 
 
-def opened(way: Callable[..., Run], request: Request, known: Registrations, widen: bool) -> Found:
-    """A run with its conditions, opened to sizes 0 and 1 where the same graph is right for them."""
+def opened(
+    way: Callable[..., Run], request: Request, known: Registrations, widen: bool, branching: bool = False
+) -> Found:
+    """A run with its conditions, opened to sizes 0 and 1 where the same graph is right for them, or has a branch."""
     first = with_names_alike(way, request, known)
     request = first.request
-    found = Found(first, first.guards, dict(request.ranges))
+    found = Found(first, first.guards, dict(request.ranges), branching=branching)
     if not widen:
         return found
     lowered = cache(partial(lowered_run, first, first.guards, request.ranges))
@@ -240,8 +248,12 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         low = lowered()
         try:
             how = agreement(low, other, point) if other.out_spec == found.run.out_spec else ""
+            there = branch_there(found, low, other) if against and not how else None
         except Exception as error:
             return refused_with(found, point, error, to_tell), False
+        if there is not None:
+            found = attrs.evolve(found, ways=(*found.ways, (point, there)))
+            return allowed(found, other, point, against, BRANCH), False
     if not how:
         if to_tell:
             found = found.noting(point, "is refused: the model computes something else then")
@@ -250,6 +262,15 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
 
 
 SAME = "the graph is the same"
+BRANCH = "what the model computes then is a branch of its own"
+
+
+def branch_there(found: Found, low: Lowered, other: Run) -> Graph | None:
+    """The graph of another run as a branch; None where none is asked for, or that cannot be one."""
+    if not found.branching or other.out_spec != found.run.out_spec:
+        return None
+    there = lowered_run(other, other.guards, other.request.ranges)
+    return there.graph if can_branch(low, there) else None
 
 
 def agreement(low: Lowered, other: Run, point: Sizes) -> str:

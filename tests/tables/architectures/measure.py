@@ -47,8 +47,8 @@ DIFFERS, FAILS, NOT_EAGER = "differs", "fails", "no eager"
 class Row:
     """What became of a subject.
 
-    `verdict` is "right"; "rewritten", where it is so with `rewrite=True`, and a size is fixed without; "random", where
-    eager does not agree with itself and so structure, element types and shapes are all that is compared; "refuses",
+    `verdict` is "right"; "rewritten", where it is so with `rewrite=True`, and a size is fixed or refused without; "random",
+    where eager does not agree with itself and so structure, element types and shapes are all that is compared; "refuses",
     where the program is right but takes a size or data of a call not, by a condition that it keeps; "fixed", where it
     is right with a size that does not vary; "differs"; "fails", without a program; or "no eager", where eager does not
     run here. `sizes` is at how many the program was compared, `seconds` the CPU seconds from module to file,
@@ -113,11 +113,13 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
         except Exception as error:  # models raise anything
             return attrs.evolve(told, problem=said(error), line=line_of(error))
         row = exported(told, model, sets, answers)
-        if row.verdict == FAILS and FIXED_SIZE.search(row.problem):
+        fixes = row.verdict == FAILS and bool(FIXED_SIZE.search(row.problem))
+        if fixes or row.verdict == REFUSES:
             rewritten = exported(told, model, sets, answers, rewrite=True)
-            whole = rewritten.verdict == RIGHT
-            row = rewritten if whole else with_fixed(row, told, model, sets, answers)
-            row = attrs.evolve(row, verdict=REWRITTEN) if whole else row
+            if rewritten.verdict == RIGHT:
+                row = attrs.evolve(rewritten, verdict=REWRITTEN)
+            elif fixes:
+                row = with_fixed(row, told, model, sets, answers)
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
 
 

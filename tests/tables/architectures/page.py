@@ -20,7 +20,8 @@ file, and those of torch.export alone on a sample. What is not right has its rea
 transformers each configuration class has a line, with a head where there is one, and then the main model has another.
 
 - *right*: the same at every size, with all axes dynamic.
-- *rewritten*: the same, exported with `rewrite=True`, which computes the model's own loops; without, a size is fixed.
+- *rewritten*: the same, exported with `rewrite=True`, which computes the model's own loops, and what it does at one
+  token as a branch; without, a size is fixed or refused.
 - *random*: eager does not give itself the same answer twice; structure, element types and shapes are the same.
 - *refuses*: right, and refuses one of the calls by a condition that is kept from the line of the model: a comparison
   of a size, say. Such a program says nothing wrong.

@@ -87,10 +87,17 @@ def model_of(found: Callable[[], type[torch.nn.Module]], configuration: Callable
     np.random.seed(0)
     torch.manual_seed(0)
     model = made(configuration()).eval()
-    for weight in model.parameters():
-        if weight.ndim > 1 and not weight.any():  # a router of zeros says nothing about which expert is taken
-            torch.nn.init.normal_(weight, std=0.02)
+    with torch.no_grad():
+        for weight in model.parameters():
+            wide = weight.ndim > 1 and weight.numel() > 0 and weight.is_floating_point()
+            if wide and weight.square().mean() * weight[0].numel() < FAINT:
+                torch.nn.init.normal_(weight, std=weight[0].numel() ** -0.5)
     return model
+
+
+FAINT = 0.25
+"""How much of the square of its input a layer keeps at least: configurations that were made narrow have weights so
+small that after some layers any result would agree with any other, and routers begin with zeros, which choose none."""
 
 
 LARGEST = 40_000_000
