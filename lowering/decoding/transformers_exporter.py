@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from transformers.exporters.configs import ExportConfigMixin
 from transformers.exporters.exporter_dynamo import patch_model_config, register_cache_pytrees_for_model
 from transformers.exporters.metadata import ExportMetadata, build_export_metadata, record_output_structure
 from transformers.exporters.runners.base import ModelRunner
-from transformers.exporters.utils import prepare_for_export
+from transformers.exporters.utils import apply_patches, prepare_for_export
 
 from irkit.onnx.shared_weights import write_models
 from lowering.decoding.program_files import FileProgram, file_graph
@@ -86,7 +87,8 @@ class IrkitExporter(HfExporter):
             specialization="report" if config.dynamic_shapes is None else None,
             **config.options(),
         )
-        with torch.no_grad(), patch_model_config(model, flags):
+        packed = apply_patches("dynamo") if "cu_seqlens" in inputs else nullcontext()  # else a loop over images
+        with torch.no_grad(), patch_model_config(model, flags), packed:
             program = export_model(model, (), copy.deepcopy(dict(inputs)), options)
             result = model(**copy.deepcopy(dict(inputs)))
         register_cache_pytrees_for_model(model)

@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ MEMORY = 4 << 30
 """Bytes that a model may take beside what the process has when it starts."""
 PARAMETERS = 60_000_000
 """A model of more is not measured: it was not made tiny."""
-RIGHT, REWRITTEN, RANDOM = GOOD = "right", "rewritten", "random"
+RIGHT, REWRITTEN, PREPARED, RANDOM = GOOD = "right", "rewritten", "prepared", "random"
 REFUSES, FIXED = PARTLY = "refuses", "fixed"
 DIFFERS, FAILS, NOT_EAGER = "differs", "fails", "no eager"
 
@@ -47,13 +48,14 @@ DIFFERS, FAILS, NOT_EAGER = "differs", "fails", "no eager"
 class Row:
     """What became of a subject.
 
-    `verdict` is "right"; "rewritten", where it is so with `rewrite=True`, and a size is fixed or refused without; "random",
-    where eager does not agree with itself and so structure, element types and shapes are all that is compared; "refuses",
-    where the program is right but takes a size or data of a call not, by a condition that it keeps; "fixed", where it
-    is right with a size that does not vary; "differs"; "fails", without a program; or "no eager", where eager does not
-    run here. `sizes` is at how many the program was compared, `seconds` the CPU seconds from module to file,
-    `reference` those of torch.export alone (None where it was not asked, -1 where it raises), `line` the line of the
-    model or of irkit, `inputs` the names of the arguments of the example.
+    `verdict` is "right"; "rewritten", where it is so with `rewrite=True`, and a size is fixed or refused without;
+    "prepared", where it is so as the library's own exporters do it; "random", where eager does not agree with itself
+    and so structure, element types and shapes are all that is compared; "refuses", where the program is right but takes
+    a size or data of a call not, by a condition that it keeps; "fixed", where it is right with a size that does not
+    vary; "differs"; "fails", without a program; or "no eager", where eager does not run here. `sizes` is at how many
+    the program was compared, `seconds` the CPU seconds from module to file, `reference` those of torch.export alone
+    (None where it was not asked, -1 where it raises), `line` the line of the model or of irkit, `inputs` the names of
+    the arguments of the example.
     """
 
     source: str
@@ -120,7 +122,19 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
                 row = attrs.evolve(rewritten, verdict=REWRITTEN)
             elif fixes:
                 row = with_fixed(row, told, model, sets, answers)
+        if row.verdict not in GOOD and (ready := subject.prepared(model, sets)):
+            row = as_prepared(row, model, *ready)
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
+
+
+def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: AbstractContextManager[Any]) -> Row:
+    """The row of a model that is exported as its library's exporters do it: with other inputs, and within a block that
+    replaces functions of the library; the row as it was where it is not right then."""
+    told = Row(row.source, row.name, row.kind, FAILS, inputs=", ".join(sets.example))
+    answers = eager_answers(model, sets)
+    with block:
+        found = exported(told, model, sets, answers)
+    return attrs.evolve(found, verdict=PREPARED) if found.verdict == RIGHT else row
 
 
 def eager_answers(model: torch.nn.Module, sets: Sets) -> tuple[bool, dict[str, str]]:

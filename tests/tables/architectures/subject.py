@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import attrs
@@ -21,7 +22,8 @@ class Subject:
     """One model: the library that it is of, its name there, its kind, how it is built, and how it is called.
 
     `build` is called once, in a process of its own, after `torch.manual_seed(0)`; `sets` gets what it returned. Both
-    may raise anything: it is told as the reason why the model does not run in eager.
+    may raise anything: it is told as the reason why the model does not run in eager. `prepared` gives the sets with
+    what the library's own exporters compute beforehand, and the block in which they export; None where they do nothing.
     """
 
     source: str
@@ -29,6 +31,7 @@ class Subject:
     kind: str
     build: Callable[[], torch.nn.Module]
     sets: Callable[[torch.nn.Module], Sets]
+    prepared: Callable[[torch.nn.Module, Sets], tuple[Sets, AbstractContextManager[Any]] | None] = lambda *_: None
 
 
 def sets_of(call: Callable[..., Call], sizes: Sequence[Sizes], names: Sequence[str] = ()) -> Sets:

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 
 from lowering.architectures.inputs import Sets
 from tests.tables.architectures.calls import sets_for
-from tests.tables.architectures.subject import Subject
+from tests.tables.architectures.subject import Sizes, Subject, sets_of
 from tests.tables.architectures.tiny import tiny_configurations
 
 HEADS = (
@@ -51,16 +52,34 @@ def subjects() -> Mapping[str, Subject]:
     return {**first, **{key: each for key, each in rest.items() if key not in first}}
 
 
-def subject(key: str, kind: str, name: str, head: str) -> Subject:
+def subject(key: str, model_type: str, name: str, head: str) -> Subject:
     """The subject of a model type and a class; "" for the first that its module has of that configuration."""
     found: dict[int, Sets] = {}
 
     def build() -> torch.nn.Module:
-        model, sets = built(kind, name)
+        model, sets = built(model_type, name)
         found[id(model)] = sets
         return model
 
-    return Subject("transformers", key, head.replace("_", " ") or "part", build, lambda model: found.pop(id(model)))
+    kind = head.replace("_", " ") or "part"
+    return Subject("transformers", key, kind, build, lambda model: found.pop(id(model)), prepared)
+
+
+def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, AbstractContextManager[Any]] | None:
+    """The sets with what transformers' exporters compute of the grids of images and the lengths of sounds beforehand,
+    and the block in which its attention takes images of one size at once; None where they compute nothing."""
+    from transformers.exporters import exporter_dynamo
+    from transformers.exporters.utils import precompute_export_inputs
+
+    calls = [dict(call) for call in (sets.example, *sets.others.values())]
+    for call in calls:
+        with torch.no_grad():
+            precompute_export_inputs(model, call)
+    if calls[0].keys() == sets.example.keys():
+        return None
+    numbers: list[Sizes] = [{"call": i} for i in range(len(calls))]
+    ready = sets_of(lambda **at: calls[at["call"]], numbers, ["", *sets.others])
+    return ready, exporter_dynamo.apply_patches("dynamo")
 
 
 def built(kind: str, name: str) -> tuple[torch.nn.Module, Sets]:
