@@ -141,6 +141,12 @@ def states(asked: Asked, sizes: Sizes) -> torch.Tensor:
     return drawn(sizes["batch"], sizes["seq"], width)
 
 
+def encoded(asked: Asked, sizes: Sizes) -> torch.Tensor:
+    """float32[batch, 6, width]: what an encoder gave."""
+    width = number(asked.config, "encoder_hidden_size", "cross_attention_hidden_size", "hidden_size", usual=32)
+    return drawn(sizes["batch"], 6, width)
+
+
 # ---------------------------------------------------------------------------------------------- images
 
 
@@ -241,7 +247,12 @@ MAKERS: Mapping[str, Callable[[Asked, Sizes], Any]] = {
     "bbox": boxes,
     "inputs_embeds": states,
     "hidden_states": states,
-    "encoder_hidden_states": states,
+    "encoder_hidden_states": encoded,
+    "visual_feats": lambda asked, sizes: drawn(sizes["batch"], 6, number(asked.config, "visual_feat_dim", usual=32)),
+    "visual_pos": lambda asked, sizes: drawn(sizes["batch"], 6, number(asked.config, "visual_pos_dim", usual=4)),
+    "spectrogram": lambda asked, sizes: drawn(
+        sizes["batch"], sizes["frames"] // 4, number(asked.config, "model_in_dim", "num_mel_bins", "n_mels", usual=80)
+    ),
     "pixel_values": images,
     "pixel_values_videos": videos,
     "image_grid_thw": grid,

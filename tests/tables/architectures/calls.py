@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import attrs
 import torch
 
 from lowering.architectures.inputs import Sets, decoder_sets
@@ -23,6 +24,8 @@ GIVEN = frozenset(
     pixel_values_videos image_grid_thw image_sizes input_features_mask past_time_features past_observed_mask""".split()
 )
 """What is given even where forward has a default."""
+BESIDE = frozenset("encoder_hidden_states visual_feats visual_pos".split())
+"""What is given where a model takes nothing else."""
 LONE = {
     "pixel_values": ("image_grid_thw", "pixel_values_videos", "image_sizes"),
     "input_ids": ("attention_mask", "bbox"),
@@ -70,6 +73,8 @@ def ways(model: Any, names: Mapping[str, inspect.Parameter]) -> Iterator[Asked]:
     optional = {"pixel_values", "pixel_values_videos", "image_grid_thw", "input_features", "input_values"}
     optional = {name for name in optional if name in given and not required(names[name])}
     mixed = "input_ids" in given and bool(optional)
+    videos = () if "pixel_values" not in given else ("pixel_values_videos",)
+    others = tuple(name for name in names if name in BESIDE and name not in given)
     for layout in ("", "video", "turned"):
         if mixed:
             image = whole.without("pixel_values_videos", "input_values").laid(layout)
@@ -77,9 +82,11 @@ def ways(model: Any, names: Mapping[str, inspect.Parameter]) -> Iterator[Asked]:
             continue
         for side in (0, 64, 128, 224):
             if not side or "pixel_values" in given:
-                yield whole.without("pixel_values_videos").laid(layout).of_side(side)
+                yield whole.without(*videos).laid(layout).of_side(side)
     if mixed:
         yield whole.without(*optional)
+    if others:
+        yield attrs.evolve(whole.without(*optional), names=(*whole.without(*optional).names, *others))
 
 
 def required(parameter: inspect.Parameter) -> bool:

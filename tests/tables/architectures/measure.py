@@ -33,7 +33,7 @@ from tests.tables.architectures.subject import Subject
 
 Job = tuple[str, str, bool]
 """The source, the name of a subject, and whether torch.export alone is timed, too."""
-SECONDS = 40
+SECONDS = 25
 """CPU seconds that a model may take in all."""
 MEMORY = 4 << 30
 """Bytes that a model may take beside what the process has when it starts."""

@@ -34,7 +34,8 @@ LENGTH = re.compile(
 QUERIES = re.compile(r"^(num_queries|num_query_tokens|num_latents|num_object_queries|num_proposals)$")
 CHUNKS = re.compile(r"chunk_size$")
 KEPT = re.compile(
-    r"^(num_channels|in_channels|in_chans|num_feat_extract_layers|num_labels|hidden_act|pad_token_id|num_input_channels)$"
+    r"^(num_channels|in_channels|in_chans|num_feat_extract_layers|num_labels|hidden_act|pad_token_id|num_input_channels"
+    r"|num_stages|num_encoder_blocks)$"
 )
 
 
@@ -72,7 +73,8 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any], nested: bool = False) -> 
             changes[name] = RESNET if value.model_type in BACKBONES else shrunk(value, way, nested=True).to_dict()
             continue
         found = special(name, value, ids) if SPECIAL.search(name) else way(name, value)
-        for alias in aliases.get(name, ()) if found is value or found == value else ():
+        kept = KEPT.search(name) is not None or (found is not value and found != value)
+        for alias in () if kept else aliases.get(name, ()):
             found = way(alias, value)
         if found is not value and found != value:
             changes[name] = found
@@ -97,6 +99,10 @@ OVERRIDES: Mapping[str, Sizes] = {
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
+    "hunyuan_vl": {"head_dim": 8},
+    "hunyuan_vl_text": {"head_dim": 8},
+    "efficientnet": {"hidden_dim": 320},
+    "align_vision_model": {"hidden_dim": 320},
 }  # fmt: skip
 """What configurations of a model type need beside."""
 
@@ -108,6 +114,7 @@ def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
     if keys in usual and usual.get(keys) == usual.get(heads):
         found[keys] = changes.get(heads, usual[heads])
     layers = next((changes[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in changes), None)
+    found |= staged(usual, changes)
     for name, value in usual.items():
         kinds = isinstance(value, list) and name.endswith(("_types", "layers_type")) and isinstance(value[:1], list)
         if kinds and isinstance(layers, int) and len(value) > layers and isinstance(value[0], str):
@@ -115,10 +122,25 @@ def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
         sections = "mrope_section" in str(value) or (
             name == "rope_parameters" and MROPE.match(str(usual.get("model_type")))
         )
-        if isinstance(value, dict) and sections:
+        if isinstance(value, dict) and name == "per_layer_config" and isinstance(layers, int):
+            found[name] = {key: each for key, each in value.items() if int(key) < layers}
+        elif isinstance(value, dict) and value and sections:
             width = changes.get("head_dim") or usual.get("head_dim") or 8
             found[name] = sectioned(value, int(width))
     return found
+
+
+STAGES = 4
+
+
+def staged(usual: Sizes, changes: Sizes) -> dict[str, Any]:
+    """As many layers as a backbone gives out, each a stage of its own, where it has no depths of stages."""
+    names = usual.get("_out_features") or usual.get("out_features")
+    layers = next((n for n in ("num_hidden_layers", "num_layers") if n in changes), None)
+    if layers is None or not isinstance(names, list) or len(names) < 2 or "depths" in usual:
+        return {}
+    given = range(STAGES + 1)[-len(names) :]
+    return {layers: STAGES, "out_features": [f"stage{i}" for i in given], "out_indices": [*given]}
 
 
 MROPE = re.compile(r"cohere_compass|cosmos3|ernie4_5_vl|glm4v|glm46v|glm_|hunyuan_vl|paddleocr_vl|qwen.*_(vl|omni)")
@@ -170,9 +192,21 @@ def by_name(name: str, value: Any) -> Any:
     return next((min(value, small) for pattern, small in NAMED if pattern.search(name)), value)
 
 
+MISSING = (
+    (re.compile(r"(dropout|_rate|_prob)(_|$)"), 0.0), (re.compile(r"rope_theta"), 10000.0), (KEYS, 2), (HEADS, 4),
+    (HEAD_SIZE, 8), (INNER, 48), (WIDTHS, WIDTH), (LAYERS, 2),
+)  # fmt: skip
+
+
+def missing(name: str) -> Any:
+    """What an attribute of that name may be that a configuration leaves out and a model reads; None for a token."""
+    return SIZES.get(name, next((small for pattern, small in MISSING if pattern.search(name)), None))
+
+
 COEFFICIENTS = {
     "width_coefficient": 0.25, "depth_coefficient": 0.25, "prediction_length": 4, "hidden_size_per_layer_input": 0,
-    "num_kv_shared_layers": 0, "vocabulary_map": {"<image>": 90},
+    "num_kv_shared_layers": 0, "vocabulary_map": {"<image>": 90}, "top_k_experts": 2,
+    "mlp_layer_types": ["dense", "sparse"],
 }  # fmt: skip
 """Numbers that are set whatever they were."""
 

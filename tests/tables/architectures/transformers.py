@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,7 +17,7 @@ import torch
 from lowering.architectures.inputs import Sets
 from tests.tables.architectures.calls import sets_for
 from tests.tables.architectures.subject import Sizes, Subject, sets_of
-from tests.tables.architectures.tiny import tiny_configurations
+from tests.tables.architectures.tiny import missing, tiny_configurations
 
 HEADS = (
     "masked_lm causal_lm seq_to_seq_causal_lm multimodal_lm image_text_to_text speech_seq_2_seq ctc "
@@ -88,11 +89,41 @@ def built(kind: str, name: str) -> tuple[torch.nn.Module, Sets]:
     told: Exception | None = None
     for configuration in tiny_configurations(kind):
         try:
-            made = model_of(partial(class_of, configuration(), name), configuration)
-            return made, sets_for(made)
+            return completed(configuration, name)
         except Exception as error:  # configurations that do not fit raise anything
             told = told or error
     raise told or ValueError(f"there is no tiny configuration of {kind}")
+
+
+def completed(configuration: Callable[[], Any], name: str) -> tuple[torch.nn.Module, Sets]:
+    """The model of a configuration and its calls, with what the model reads of the configuration and that leaves out.
+    Raises whatever the model raises."""
+    left_out: dict[str, dict[str, Any]] = {}
+    for _ in range(MOST):
+        whole = partial(with_attributes, configuration, left_out)
+        try:
+            made = model_of(partial(class_of, whole(), name), whole)
+            return made, sets_for(made)
+        except AttributeError as error:
+            told = LEFT_OUT.search(str(error))
+            if told is None or told[2] in left_out.get(told[1], {}):
+                raise
+            left_out.setdefault(told[1], {})[told[2]] = missing(told[2])
+    made = model_of(partial(class_of, whole(), name), whole)
+    return made, sets_for(made)
+
+
+MOST = 6
+LEFT_OUT = re.compile(r"^'(\w+)' object has no attribute '(\w+)'$")
+
+
+def with_attributes(configuration: Callable[[], Any], left_out: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A configuration with these attributes of it and of nested ones, by the names of their classes."""
+    made = configuration()
+    for each in (made, *vars(made).values()):
+        for name, value in left_out.get(type(each).__name__, {}).items():
+            setattr(each, name, value)
+    return made
 
 
 def model_of(found: Callable[[], type[torch.nn.Module]], configuration: Callable[[], Any]) -> torch.nn.Module:
