@@ -36,8 +36,9 @@ def can_branch(low: Lowered, other: Lowered) -> bool:
 
 def alike(value: Value, other: Value) -> bool:
     """Whether two values are tensors of one element type and rank."""
-    both = isinstance(value.type, Tensor) and isinstance(other.type, Tensor)
-    return both and value.dtype == other.dtype and value.rank == other.rank and None not in value.type.shape
+    if not (isinstance(value.type, Tensor) and isinstance(other.type, Tensor)):
+        return False
+    return value.dtype == other.dtype and value.rank == other.rank and None not in value.type.shape
 
 
 def with_size_branches(low: Lowered, ways: Sequence[Way]) -> Lowered:

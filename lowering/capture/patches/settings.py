@@ -97,7 +97,7 @@ def saying_that_it_exports() -> Iterator[None]:
 @contextmanager
 def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
     """A block in which `torch.jit.is_tracing()` is what `answer()` says."""
-    before = torch.jit.is_tracing
+    before = getattr(torch.jit, "is_tracing")  # noqa: B009  (torch does not say that it exports it)
     setattr(torch.jit, "is_tracing", answer)  # noqa: B010  (a function to the type checker, of another signature)
     try:
         yield

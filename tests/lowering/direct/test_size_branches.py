@@ -83,3 +83,19 @@ def test_nothing_is_a_branch_where_its_results_are_of_other_sizes_or_none() -> N
     program = irkit.to_onnx(listed, (torch.randn(3, 4), torch.randn(4)), dynamic_shapes=shapes, rewrite=True)
     with pytest.raises(irkit.ContractError):
         program(torch.randn(1, 4), torch.randn(4))
+
+
+def test_what_is_checked_of_more_than_one_row_alone_does_not_keep_one_row_out() -> None:
+    def model(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] != 1:
+            torch._check(n.item() > 2)
+        return x * 2
+
+    given = torch.randn(3, 4), torch.tensor(5)
+    program = irkit.to_onnx(model, given, dynamic_shapes=({0: "rows"}, {}), capture="direct")
+    for rows, n in ((3, 5), (1, 5), (2, 3)):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(program(x, torch.tensor(n)), x * 2)
+    assert not any("zip()" in note for note in program.report.notes)
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(3, 4), torch.tensor(1))

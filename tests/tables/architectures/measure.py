@@ -11,7 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,16 +115,25 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
         except Exception as error:  # models raise anything
             return attrs.evolve(told, problem=said(error), line=line_of(error))
         row = exported(told, model, sets, answers)
-        fixes = row.verdict == FAILS and bool(FIXED_SIZE.search(row.problem))
-        if fixes or row.verdict == REFUSES:
-            rewritten = exported(told, model, sets, answers, rewrite=True)
-            if rewritten.verdict == RIGHT:
-                row = attrs.evolve(rewritten, verdict=REWRITTEN)
-            elif fixes:
-                row = with_fixed(row, told, model, sets, answers)
-        if row.verdict not in GOOD and (ready := subject.prepared(model, sets)):
-            row = as_prepared(row, model, *ready)
+        with suppress(Ended):
+            row = second_try(row, told, subject, model, sets, answers)
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
+
+
+def second_try(
+    row: Row, told: Row, subject: Subject, model: torch.nn.Module, sets: Sets, answers: tuple[bool, dict[str, str]]
+) -> Row:
+    """The row of a model with what else irkit offers where it is not right: its loops and branches rewritten, a size
+    fixed, what its library prepares for exports; the row as it was where that does not help."""
+    fixes = row.verdict == FAILS and bool(FIXED_SIZE.search(row.problem))
+    if fixes or row.verdict == REFUSES:
+        rewritten = exported(told, model, sets, answers, rewrite=True)
+        if rewritten.verdict == RIGHT:
+            return attrs.evolve(rewritten, verdict=REWRITTEN)
+    if fixes:
+        row = with_fixed(row, told, model, sets, answers)
+    ready = subject.prepared(model, sets) if row.verdict not in GOOD else None
+    return as_prepared(row, model, *ready) if ready else row
 
 
 def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: AbstractContextManager[Any]) -> Row:

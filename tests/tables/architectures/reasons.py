@@ -30,6 +30,10 @@ MASK_KEPT = (
     "masking_utils.py:295 makes a mask whenever it is traced, and informer/modeling_informer.py:543 refuses the one of "
     "the length before its distillation"
 )
+MASK_TAKEN = (
+    "masking_utils.py:295 makes a mask whenever it is traced, and autoformer/modeling_autoformer.py:516 cannot add "
+    "one: eager leaves it out where nothing is padded"
+)
 KNOWN: tuple[tuple[str, str, str, str], ...] = (
     (
         r"(mm-)?grounding-dino",
@@ -44,6 +48,7 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         "irkit",
         "an edge from a node to itself has an angle of atan2(0, 0), whose result hangs on the sign of a zero",
     ),
+    (r"autoformer\b", "is invalid for input of size", "transformers", MASK_TAKEN),
     (r"informer\b", "Attention mask should be", "transformers", MASK_KEPT),
     (r"aimv2", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_aimv2.py:283")),
     (r"(colpali|paligemma)\b", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_gemma.py:228")),

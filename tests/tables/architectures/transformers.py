@@ -69,8 +69,8 @@ def subject(key: str, model_type: str, name: str, head: str) -> Subject:
 def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, AbstractContextManager[Any]] | None:
     """The sets with what transformers' exporters compute of the grids of images and the lengths of sounds beforehand,
     and the block in which its attention takes images of one size at once; None where they compute nothing."""
-    from transformers.exporters import exporter_dynamo
-    from transformers.exporters.utils import precompute_export_inputs
+    importlib.import_module("transformers.exporters.exporter_dynamo")  # has the attention of packed images
+    from transformers.exporters.utils import apply_patches, precompute_export_inputs
 
     calls = [dict(call) for call in (sets.example, *sets.others.values())]
     for call in calls:
@@ -80,7 +80,7 @@ def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, AbstractContextM
         return None
     numbers: list[Sizes] = [{"call": i} for i in range(len(calls))]
     ready = sets_of(lambda **at: calls[at["call"]], numbers, ["", *sets.others])
-    return ready, exporter_dynamo.apply_patches("dynamo")
+    return ready, apply_patches("dynamo")
 
 
 def built(kind: str, name: str) -> tuple[torch.nn.Module, Sets]:
@@ -99,8 +99,8 @@ def completed(configuration: Callable[[], Any], name: str) -> tuple[torch.nn.Mod
     """The model of a configuration and its calls, with what the model reads of the configuration and that leaves out.
     Raises whatever the model raises."""
     left_out: dict[str, dict[str, Any]] = {}
-    for _ in range(MOST):
-        whole = partial(with_attributes, configuration, left_out)
+    whole = partial(with_attributes, configuration, left_out)
+    while True:
         try:
             made = model_of(partial(class_of, whole(), name), whole)
             return made, sets_for(made)
@@ -109,11 +109,8 @@ def completed(configuration: Callable[[], Any], name: str) -> tuple[torch.nn.Mod
             if told is None or told[2] in left_out.get(told[1], {}):
                 raise
             left_out.setdefault(told[1], {})[told[2]] = missing(told[2])
-    made = model_of(partial(class_of, whole(), name), whole)
-    return made, sets_for(made)
 
 
-MOST = 6
 LEFT_OUT = re.compile(r"^'(\w+)' object has no attribute '(\w+)'$")
 
 
