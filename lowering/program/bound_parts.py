@@ -203,8 +203,8 @@ def twins_of(program: Program, following: Mapping[str, int]) -> dict[str, str]:
     """For each input that is kept, an earlier one of the same shape whose next content has that of its own, too: what
     one run gives for both is of one shape."""
     graph = program.graph
-    shapes = {name: param.type.shape for name, param in zip(names_of(graph), graph.params, strict=True)
-              if isinstance(param.type, Tensor)}  # fmt: skip
+    taken = zip(names_of(graph), graph.params, strict=True)
+    shapes = {name: param.type.shape for name, param in taken if isinstance(param.type, Tensor)}
     first, found = dict[object, str](), dict[str, str]()
     for name, i in following.items():
         result = graph.results[i].type

@@ -73,12 +73,9 @@ class ManyWatches:
         plain = [w for w in watches if isinstance(w, TensorWatch) and type(w.tensor) in PLAIN and w.address]
         known = {id(w) for w in plain}
         counted = [w for w in plain if not w.tensor.is_inference()]
-        return cls(
-            watches,
-            [w for w in watches if id(w) not in known],
-            [w.tensor for w in plain], [w.address for w in plain],
-            [w.tensor for w in counted], [w.version for w in counted],
-        )  # fmt: skip
+        others = [w for w in watches if id(w) not in known]
+        tensors, addresses = [w.tensor for w in plain], [w.address for w in plain]
+        return cls(watches, others, tensors, addresses, [w.tensor for w in counted], [w.version for w in counted])
 
     def check(self) -> None:
         """Raises StaleError where a watch would that does not look closely."""
