@@ -42,7 +42,8 @@ class Blob:
 
     `load` must give the same content whenever it is called. Where that is in others' hands, `watch` knows whether it is
     so; `of` are the blobs whose contents it is computed of, or a view of. Everything that reads the content of this
-    blob raises StaleError once it, or one of those, has changed. `place` is where its bytes lie in a file, in the order
+    blob raises StaleError once it, or one of those, has changed. `compute`, where it is known, makes the content of
+    theirs, so that the same can be made of others. `place` is where its bytes lie in a file, in the order
     of ONNX, for a content that does.
     """
 
@@ -56,6 +57,7 @@ class Blob:
     watch: Watch | None = None
     of: tuple[Blob, ...] = ()
     place: Place | None = None
+    compute: Callable[..., np.ndarray] | None = None
 
     @once_watched
     def array(self) -> np.ndarray:
@@ -270,6 +272,18 @@ def held(array: np.ndarray, kind: DType) -> np.ndarray:
             hint="give another element type; round, or let numpy wrap around, before: array.astype(...)",
         )
     return found
+
+
+def computed_blob(
+    dtype: DType, shape: tuple[int, ...], compute: Callable[..., np.ndarray], of: Sequence[Blob], name: str = ""
+) -> Blob:
+    """The blob whose content `compute` makes of the contents of others, when it is asked for."""
+    kept = tuple(of)
+
+    def load() -> np.ndarray:
+        return compute(*[each.read() for each in kept]).astype(dtype.numpy, copy=False)
+
+    return Blob(dtype, shape, load, name, of=kept, compute=compute)
 
 
 def whole(elements: tuple[int, ...], rank: int) -> Blob:

@@ -101,11 +101,12 @@ class Tally:
         self._fresh: set[str] = set()
         self._taken: list[tuple[str, str, str]] = []  # own rule, operator that it made, rule that replaced it
         self.fates: dict[str, dict[str, int]] = {}
+        self.counts_only = not own
 
     def fired(self, firing: Firing) -> None:
         """Counts a firing."""
         name = firing.rule.name
-        self._count[name] = self._count.get(name, 0) + 1
+        self._count[name] = self._count.get(name, 0) + firing.times
         self._seconds[name] = self._seconds.get(name, 0.0) + firing.seconds
         self._fresh.add(name)
         for root in firing.found if self.own else ():

@@ -8,14 +8,16 @@ of such guards after it has met the table has its sizes settled at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from operator import is_
+from typing import Any, cast
 
 import attrs
 import sympy
 
 from irkit import dims
-from irkit.core.ir import Graph, Value
-from irkit.core.types import map_dims
+from irkit.core.attributes import Attributes
+from irkit.core.ir import Graph, Value, vertex
+from irkit.core.types import Type, map_dims
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
 from irkit.dims import Dim, Range
@@ -108,21 +110,29 @@ def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
 
 def resized(order: Sequence[Value], size: Settle, params: Mapping[Value, Value]) -> dict[Value, Value]:
     """`params`, and each value in order over these and over other sizes."""
-    new: dict[Value, Value] = dict(params)
+    new: dict[Value | None, Value | None] = {None: None, **params}
+    types: dict[int, Type] = {}  # most values share theirs with others, and so do those of layers that are alike
+    vectors: dict[int, Attributes] = {}
     for value in order:
         if value in new:
             continue
-        inputs = tuple(None if v is None else new[v] for v in value.inputs)
-        bodies = tuple(body_resized(body, size) for body in value.bodies)
-        type_, attributes = map_dims(value.type, size), value.attributes
-        if value.op == SHAPE_VECTOR:
-            attributes = (("dims", tuple(map(size, attributes[0][1]))), *attributes[1:])
-        kept = zip((*inputs, *bodies, type_), (*value.inputs, *value.bodies, value.type), strict=True)
-        if all(after is before for after, before in kept) and attributes == value.attributes:
+        old, given = value.type, value.attributes
+        type_ = types.get(id(old))
+        if type_ is None:
+            type_ = types[id(old)] = map_dims(old, size)
+        attributes = vectors.get(id(given), given)
+        if value.op == SHAPE_VECTOR and id(given) not in vectors:
+            found = (("dims", tuple(map(size, given[0][1]))), *given[1:])
+            attributes = vectors[id(given)] = given if found == given else found
+        inputs = tuple([new[v] for v in value.inputs])
+        bodies = tuple([body_resized(body, size) for body in value.bodies])
+        same = type_ is old and attributes is given and inputs == value.inputs
+        if same and all(map(is_, bodies, value.bodies)):
             new[value] = value
         else:
-            new[value] = Value(value.op, inputs, attributes, bodies, type_, value.origin)
-    return new
+            new[value] = vertex(value.op, inputs, attributes, bodies, type_, value.origin)
+    del new[None]
+    return cast("dict[Value, Value]", new)
 
 
 def body_resized(body: Graph, size: Settle) -> Graph:

@@ -10,7 +10,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import const
 from irkit.core.attributes import single
-from irkit.core.blobs import Blob
+from irkit.core.blobs import Blob, computed_blob
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Type, same_types
 from irkit.dims import Dim
@@ -157,6 +157,20 @@ def lazily(
     held = tuple(v.blob for v in of if v is not None and v.blob is not None)
     name = known if name is None else name
     return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name, of=held))
+
+
+def computed(
+    like: Value,
+    shape: tuple[Any, ...],
+    compute: Callable[..., np.ndarray],
+    of: Iterable[Value | None],
+    name: str | None = None,
+) -> Value:
+    """As `lazily`, by a function of the contents of `of`, those that are missing left out. So the same can be made of
+    other weights, and layers that are alike are rewritten as one."""
+    held = [v.blob for v in of if v is not None and v.blob is not None]
+    known = like.blob.name if like.blob is not None else ""
+    return const(computed_blob(like.dtype, shape, compute, held, known if name is None else name))
 
 
 def wide(value: Value) -> np.ndarray:

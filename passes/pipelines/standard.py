@@ -10,7 +10,7 @@ from irkit.checking.rules import guarded
 from irkit.core.ir import Graph, require_graph
 from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
-from irkit.rewriting.firings import heard
+from irkit.rewriting.firings import Told, counts_only, heard
 from irkit.rewriting.passes import Observer, Pass, in_sequence, nobody, rules_pass, when
 from irkit.rewriting.rules import Rule, Rules
 from irkit.support.uncollected import without_collector
@@ -50,6 +50,7 @@ from passes.rules.weights.quantized import QUANTIZED, REAL_QUANTIZED
 from passes.rules.weights.weights import WEIGHTS
 from passes.whole_graph.cancel_transposes import cancel_transposes
 from passes.whole_graph.decide import decide
+from passes.whole_graph.equal_layers import rewrite_layers
 from passes.whole_graph.fuse_caches import fuse_caches
 from passes.whole_graph.hoist import hoist
 from passes.whole_graph.merge_slices import merge_slices
@@ -109,8 +110,10 @@ REAL = (
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
 
-def settled(name: str, rules: Rules, *after: Pass) -> Pass:
+def settled(name: str, rules: Rules, *after: Pass, alike: bool = True) -> Pass:
     """The rules, what moves values about, and the passes that see whole graphs, until none of them changes anything.
+
+    With `alike`, layers that are alike are rewritten as one first, unless an observer wants to see each step.
 
     The graph that this returns knows that it is settled, so that another run returns it at once: a graph that had
     nothing to gain comes back as an equal one, for its own sake unchanged, that knows.
@@ -120,8 +123,15 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        plan, graph = Plan(rules, told=heard(observe)), share_contents.run(graph, observe, depth)
-        graph = EARLY.run(graph, observe, depth)
+        graph = EARLY.run(share_contents.run(graph, observe, depth), observe, depth)
+        if alike and (observe is nobody or counts_only(observe)):
+            graph = rewrite_layers(graph, by_itself, heard(observe))
+        return rounds(graph, observe, depth, Plan(rules, told=heard(observe)))
+
+    def by_itself(layer: Graph, told: Told | None) -> Graph:
+        return rounds(layer, nobody, 0, Plan(rules, told=told))
+
+    def rounds(graph: Graph, observe: Observer, depth: int, plan: Plan) -> Graph:
         simplify = Pass(name, (), lambda before, _observe, _depth: plan.rewrite(before))
         for _ in range(ROUNDS):
             simplified = graph = simplify.run(graph, observe, depth)
@@ -148,13 +158,13 @@ MOVES: tuple[Pass, ...] = (cancel_transposes, when(has_bodies, in_sequence(decid
 """What moves values about: Transposes that meet, and what bodies compute without need."""
 
 
-def pipeline(level: int, rules: Rules) -> Pass:
-    """What a level does, with these rules."""
+def pipeline(level: int, rules: Rules, alike: bool = True) -> Pass:
+    """What a level does, with these rules; `alike` as `settled` takes it."""
     if level == 0:
         return rules_pass("share", rules)
     if level == 1:
-        return in_sequence(settled("simplify_exactly", rules, merge_slices), name="exact")
-    return in_sequence(settled("simplify", rules, merge_slices, fuse_caches), name="standard")
+        return in_sequence(settled("simplify_exactly", rules, merge_slices, alike=alike), name="exact")
+    return in_sequence(settled("simplify", rules, merge_slices, fuse_caches, alike=alike), name="standard")
 
 
 RULES: tuple[Rules, ...] = ((), EXACT, REAL)
@@ -249,7 +259,7 @@ def optimize(
     known, last = parted(selected(level, "+".join(r for r in given if isinstance(r, str)), fold))
     if own or check:
         first, both, last = (own, own + known, last) if not check else map(guarded, (own, own + known, last))
-        step = in_sequence(rules_pass("own rules", first), pipeline(level, both), name="own")
+        step = in_sequence(rules_pass("own rules", first), pipeline(level, both, alike=False), name="own")
     else:
         step = LEVELS[level] if known is RULES[level] else pipeline(level, known)
     step = in_sequence(step, rules_pass("keep_nan", last), step, name="keep_nan") if last else step

@@ -132,7 +132,12 @@ def transposed_constant(matrix: Value) -> Value:
     blob = matrix.blob
     if blob is None:
         raise EvaluateError(f"{matrix!r} is not a constant", hint="ask whether it has a blob first")
-    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob))
+    return const(transposed_blob(blob))
+
+
+def transposed_blob(blob: Blob) -> Blob:
+    """The content of a matrix transposed, without a copy of it."""
+    return Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob)
 
 
 @rule(one_of("Transpose")(constant("c").once()))

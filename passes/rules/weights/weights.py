@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from irkit.pattern import attr, either, hole, p, rest
 from irkit.pattern import const as constant
 from irkit.pattern.language import OfConstants
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import lazily, same_shape, same_type, wide
+from passes.analysis.questions import computed, lazily, same_shape, same_type
 from passes.rules.constants import EXACT, transposed_constant
 
 SIZE = 1 << 22
@@ -38,7 +37,12 @@ COMPUTED = (EXACT - VIEWS) | frozenset((
 
 def floats(value: Value) -> np.ndarray:
     """The content of a constant as floating-point numbers of at least 32 bits."""
-    return wide(value) if value.dtype is DType.DOUBLE else value.blob.read().astype(np.float32, copy=False)  # type: ignore
+    return as_floats(value.blob.read())  # type: ignore[union-attr]
+
+
+def as_floats(array: np.ndarray) -> np.ndarray:
+    """An array as floating-point numbers of at least 32 bits."""
+    return array if array.dtype == np.float64 else array.astype(np.float32, copy=False)
 
 
 # ---------------------------------------------------------------------------------------------- weights alone
@@ -64,10 +68,11 @@ def _fold(m: Match) -> Made:
     if any(b.dtype is DType.STRING or b.dtype.bits < 8 for b in blobs) or value.dtype.bits < 8:
         return decline("strings, or elements smaller than a byte")
 
-    def compute() -> np.ndarray:
-        return np.asarray(apply(value, [None if v is None else v.blob.read() for v in value.inputs]))  # type: ignore
+    def compute(*arrays: np.ndarray) -> np.ndarray:
+        given = iter(arrays)
+        return np.asarray(apply(value, [None if v is None else next(given) for v in value.inputs]))  # type: ignore
 
-    return lazily(value, value.shape, compute, value.inputs, named[0] if len(named) == 1 else "")
+    return computed(value, value.shape, compute, value.inputs, named[0] if len(named) == 1 else "")
 
 
 fold_weights = Rule("fold_weights", OfConstants(), _fold, False, "f(weights) -> a weight of its own", _of_weights)
@@ -99,25 +104,27 @@ def scaled_weights(m: Match) -> Made:
     b = m.b if m.get("sum") is not None else None
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")
-    w, c = m.w, m.c
-
-    def row() -> np.ndarray:
-        return floats(c).reshape(-1)
-
-    made = op.MatMul(m.x, _scaled_columns(w, c, row))
-    if b is None:
-        return made
-    return op.Add(made, lazily(b, b.shape, lambda: floats(b) * row(), [b, c], b.blob.name))
+    made = op.MatMul(m.x, _scaled_columns(m.w, m.c))
+    return made if b is None else op.Add(made, computed(b, b.shape, times_row, [b, m.c], b.blob.name))
 
 
-def _scaled_columns(w: Value, c: Value, row: Callable[[], np.ndarray]) -> Value:
-    """The weight c * row; it is held transposed where the old one is."""
+def _scaled_columns(w: Value, c: Value) -> Value:
+    """The weight w * c, for a c for each column or one for all; it is held transposed where the old one is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
-        return lazily(w, w.shape, lambda: floats(w) * row(), [w, c])
+        return computed(w, w.shape, times_row, [w, c])
     held = const(turned)
-    scaled = lazily(held, held.shape, lambda: floats(held) * row().reshape(-1, 1), [held, c])
-    return transposed_constant(scaled)
+    return transposed_constant(computed(held, held.shape, times_column, [held, c]))
+
+
+def times_row(w: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """w * c, with c along the last axis."""
+    return as_floats(w) * as_floats(c).reshape(-1)
+
+
+def times_column(w: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """w * c, with c along the first axis."""
+    return as_floats(w) * as_floats(c).reshape(-1, 1)
 
 
 # ---------------------------------------------------------------------------------------------- tokens of a class

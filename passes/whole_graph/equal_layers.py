@@ -1,0 +1,420 @@
+"""Layers that are alike but for their weights: one of them is rewritten, the others are made of what it became.
+
+A deep model computes the same over and over, and a graph of it holds the same stretch of operators many times, each
+time with other weights and over what the stretch before it gave. Such a stretch is rewritten once, as a graph of its
+own: what the stretches differ in are parameters there, and weights are constants whose numbers nobody can read, so that
+no rule can rely on either. What comes of it therefore holds for each of the stretches, and is put in place of each.
+
+What rules see beyond the ends of a stretch, or read in weights, is left for the sweep over the whole graph that
+follows. It finds next to nothing to do in the stretches, which is what makes a deep model cheap to optimize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit.core import walk
+from irkit.core.blobs import Blob, computed_blob
+from irkit.core.ir import Graph, Value, constant, param, vertex
+from irkit.core.origins import Origin, provenance
+from irkit.core.types import Tensor, dims_of
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.dims import symbols_of
+from irkit.errors import AbsentError
+from irkit.rewriting.driver import symbols_of as symbols_bound
+from irkit.rewriting.firings import Firing, Told
+from passes.rules.constants import transposed_blob
+
+LEAST = 6
+"""So many layers must be alike for one to be rewritten by itself."""
+
+SHORTEST = 12
+"""So many operators a layer must have."""
+
+GRAM = 8
+"""So many operators in a row are compared to find after how many others the same come again."""
+
+Rewriting = Callable[[Graph, Told | None], Graph]
+"""What is done to a graph, which keeps its parameters and results, and who is told of the rules that fire."""
+
+
+@attrs.frozen(eq=False)
+class Layers:
+    """Layers of a graph that are alike: the values of the first, and what each of them, and of the values that it is
+    computed of, is in every one, the first included. `given` are the latter, `results` what is used outside."""
+
+    first: Sequence[Value]
+    each: Sequence[Mapping[Value, Value]]
+    given: Sequence[Value]
+    results: Sequence[Value]
+
+
+def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None) -> Graph:
+    """The graph with each of its layers that are alike rewritten as the first one is by itself; the very graph where
+    there are none. `told` is told of each firing in them once, with how many layers it was for. Bodies are left as they
+    are."""
+    layers = layers_of(graph)
+    if layers is None:
+        return graph
+    changing = [x for x in layers.given if changes(x, layers.each)]
+    opened = {x: param(x.type).with_origin(x.origin) for x in changing if x.op != CONSTANT}
+    sizes = {s for x in opened for d in dims_of(x.type) for s in symbols_of(d)}
+    if not sizes <= symbols_bound(graph) or not all(type(x.type) is Tensor for x in (*opened, *layers.results)):
+        return graph  # by itself the layer would know a size that the graph does not, or begin amid an operator
+    unread = {x: unread_constant(x) for x in changing if x.op == CONSTANT}
+    new = {**opened, **unread}
+    kept = {x: new.get(x, x) for x in layers.given}  # what is the same for all may be made of what is opened, too
+    built = walk.rebuild(layers.results, kept)
+    firings: list[Firing] = []
+    before = Graph((*graph.params, *opened.values()), tuple(built[x] for x in layers.results), graph.symbols)
+    after = rewriting(before, None if told is None else firings.append)
+    template = Template.of(after, layers, opened, unread)
+    if template is None:
+        return graph
+    if told is not None:
+        tell_for_all(told, firings, new.values(), len(layers.each))
+    return template.put(graph, layers)
+
+
+def tell_for_all(told: Told, firings: Sequence[Firing], changing: Iterable[Value], count: int) -> None:
+    """Tells of the firings at values that differ from layer to layer; the others will happen again, once."""
+    differs = dict.fromkeys(changing, True)
+    for firing in firings:
+        for value in walk.post_order(firing.found, stop=differs.__contains__):
+            differs[value] = any(differs[x] for x in value.inputs if x is not None)
+        if any(differs[value] for value in firing.found):
+            told(attrs.evolve(firing, times=count))
+
+
+# ---------------------------------------------------------------------------------------------- where they are
+
+
+def layers_of(graph: Graph) -> Layers | None:
+    """The layers of a graph that are alike; None where there are too few, or too small ones."""
+    values = [value for value in graph.order if value.inputs]
+    if len(values) < LEAST * SHORTEST:
+        return None
+    if not distance_of([value.op for value in values]):
+        return None
+    kinds = kinds_of(values)
+    length = distance_of(kinds)
+    if not length:
+        return None
+    start, stop = longest_run(kinds, length)
+    if stop - start < LEAST * length:
+        return None
+    place = {value: index for index, value in enumerate(values)}
+    last = last_uses(values, graph.results, place)
+    start = narrowest(last, start, length)
+    count = (stop - start) // length
+    stretches = [values[start + k * length : start + (k + 1) * length] for k in range(count)]
+    used = used_outside(values, graph.results, place, start, length, count)
+    like = [k for k in range(count) if used[k] <= used[0]]
+    pairs = [(stretches[k], matched(stretches[0], stretches[k])) for k in like]
+    each = [found for _, found in pairs if found is not None]
+    if len(each) < LEAST:
+        return None
+    given = [x for x in each[-1] if place.get(x, -1) < start]
+    inside = set[Value]().union(*(stretch for stretch, found in pairs if found is not None))
+    others = (x for value in values if value not in inside for x in value.inputs)
+    if not have_own_weights(given, each, (*graph.results, *others)):
+        return None
+    return Layers(stretches[0], each, given, [stretches[0][offset] for offset in sorted(used[0])])
+
+
+def have_own_weights(
+    given: Iterable[Value], each: Sequence[Mapping[Value, Value]], others: Iterable[Value | None]
+) -> bool:
+    """Whether no weight is used by two of the layers, or by one and something else: how many use a weight is a reason
+    of rules."""
+    weights = [x for x in given if x.op == CONSTANT and is_weight(x.attributes[0][1])]
+    keys = {found[x].attributes[0][1].key for found in each for x in weights}
+    if len(keys) < len(weights) * len(each):
+        return False
+    used = {x for x in others if x is not None and x.op == CONSTANT}
+    return not any(x.attributes[0][1].key in keys for x in used)
+
+
+def kinds_of(values: Sequence[Value]) -> list[int]:
+    """Equal numbers for values that are computed alike, their operands apart. Types and attributes that many values
+    have are one object in most graphs, and are compared once."""
+    held: dict[int, int] = {}
+    numbers: dict[object, int] = {}
+    found: list[int] = []
+    for value in values:
+        each, given = value.type, value.attributes
+        one = held.get(id(each))
+        if one is None:
+            one = held[id(each)] = numbers.setdefault(each, len(numbers))
+        other = held.get(id(given))
+        if other is None:
+            other = held[id(given)] = numbers.setdefault(given, len(numbers))
+        found.append(numbers.setdefault((value.op, one, other, value.bodies), len(numbers)))
+    return found
+
+
+def distance_of(kinds: Sequence[object]) -> int:
+    """After how many others most of them come again; 0 where that is too soon, or not often enough."""
+    grams = zip(*(kinds[i:] for i in range(GRAM)), strict=False)
+    seen: dict[tuple[object, ...], int] = {}
+    found: dict[int, int] = {}
+    for index, gram in enumerate(grams):
+        if gram in seen:
+            gap = index - seen[gram]
+            found[gap] = found.get(gap, 0) + 1
+        seen[gram] = index
+    best = max(found, key=found.__getitem__, default=0)
+    return best if best >= SHORTEST and found[best] >= (LEAST - 2) * best else 0
+
+
+def longest_run(kinds: Sequence[int], length: int) -> tuple[int, int]:
+    """From where to where each comes again after so many others, counted to the end of the last time."""
+    best, index = (0, 0), 0
+    for same, group in groupby(map(int.__eq__, kinds, kinds[length:])):
+        size = len(list(group))
+        if same and size > best[1] - best[0]:
+            best = (index, index + size)
+        index += size
+    return best[0], best[1] + length
+
+
+def last_uses(values: Sequence[Value], results: Sequence[Value], place: Mapping[Value, int]) -> list[int]:
+    """The place of the last user of each value."""
+    last = list(range(len(values)))
+    for index, value in enumerate(values):
+        for x in value.inputs:
+            at = place.get(x)  # type: ignore[arg-type]
+            if at is not None:
+                last[at] = index
+    for each in results:
+        if each in place:
+            last[place[each]] = len(values)
+    return last
+
+
+def narrowest(last: Sequence[int], start: int, length: int) -> int:
+    """The first place, from `start` on, across which the fewest values of one layer are used."""
+    counts = [0] * (2 * length + 1)
+    for index in range(start, start + 2 * length):
+        counts[index - start] += 1  # from after it on
+        counts[min(last[index], index + length, start + 2 * length) - start] -= 1
+    crossing, best = 0, (len(last), start)
+    for offset in range(2 * length - 1):
+        crossing += counts[offset]
+        if offset >= length - 1:
+            best = min(best, (crossing, start + offset + 1 - length))
+    return best[1]
+
+
+def used_outside(
+    values: Sequence[Value], results: Sequence[Value], place: Mapping[Value, int], start: int, length: int, count: int
+) -> list[set[int]]:
+    """By layer, the values that are used outside of it, by their places in it."""
+    found: list[set[int]] = [set[int]() for _ in range(count)]
+    end = start + length * count
+    for index in range(start, len(values)):
+        layer = (index - start) // length
+        for x in values[index].inputs:
+            at = place.get(x, -1)  # type: ignore[arg-type]
+            if start <= at < end and (at - start) // length != layer:
+                found[(at - start) // length].add((at - start) % length)
+    for each in results:
+        at = place.get(each, -1)
+        if start <= at < end:
+            found[(at - start) // length].add((at - start) % length)
+    return found
+
+
+def matched(first: Sequence[Value], other: Sequence[Value]) -> dict[Value, Value] | None:
+    """What each value of the first layer, and each that it uses, is in another; None where that is none like it."""
+    found = dict(zip(first, other, strict=True))
+    own = set(other)
+    for value, like in zip(first, other, strict=True):
+        if len(value.inputs) != len(like.inputs):
+            return None
+        for x, y in zip(value.inputs, like.inputs, strict=True):
+            if x is None or y is None:
+                if x is not y:
+                    return None
+                continue
+            known = found.get(x)
+            if known is None:
+                if x is not y and (y in own or not may_stand(x, y)):
+                    return None
+                found[x] = y
+            elif known is not y:
+                return None
+    return found
+
+
+def may_stand(x: Value, y: Value) -> bool:
+    """Whether a value that a layer uses may be another one in a layer like it: a value that is computed, or a
+    parameter, for another; a constant for an equal one, or a weight for a weight."""
+    if x.type is not y.type and x.type != y.type:
+        return False
+    if x.inputs or y.inputs or x.op == PARAM or y.op == PARAM:
+        return (x.op == PARAM or bool(x.inputs)) and (y.op == PARAM or bool(y.inputs))
+    if x.attributes is y.attributes or x.op != y.op or x.op != CONSTANT:
+        return x.op == y.op and x.attributes == y.attributes
+    one, other = x.attributes[0][1], y.attributes[0][1]
+    return (is_weight(one) and is_weight(other)) or one.key == other.key
+
+
+def is_weight(blob: Blob) -> bool:
+    """Whether a content is a weight, which is no property of the program, and made of no other."""
+    named = blob.name and blob.dtype.is_float and blob.shape
+    return bool(named) and blob.turned is None and not blob.parts and not blob.of and blob.is_weight
+
+
+def changes(x: Value, each: Iterable[Mapping[Value, Value]]) -> bool:
+    """Whether a value that layers use is another in some of them, and no constant equal to it."""
+    for found in each:
+        y = found[x]
+        if y is x:
+            continue
+        if x.inputs or x.op == PARAM:
+            return True
+        if x.op == CONSTANT and x.attributes is not y.attributes and x.attributes[0][1].key != y.attributes[0][1].key:
+            return True
+    return False
+
+
+# ---------------------------------------------------------------------------------------------- one for all
+
+
+def unread_constant(weight: Value) -> Value:
+    """A constant that stands for a weight, of which no rule can read what it holds."""
+    blob: Blob = weight.attributes[0][1]
+
+    def load() -> np.ndarray:
+        raise AbsentError(
+            f"{blob!r} stands for the weights of all layers that are alike", hint="leave the value as it is"
+        )
+
+    return constant(Blob(blob.dtype, blob.shape, load, blob.name)).with_origin(weight.origin)
+
+
+@attrs.frozen(eq=False)
+class Template:
+    """What the first layer became: its values that are others in each layer, operands first, each with the value of the
+    first layer whose origin it has, where there is one; what the parameters and weights in it stand for; and
+    what stands for its results."""
+
+    values: Sequence[tuple[Value, Value | None]]
+    opened: Mapping[Value, Value]
+    slots: Mapping[Blob, Value]
+    results: Sequence[Value]
+
+    @classmethod
+    def of(
+        cls, after: Graph, layers: Layers, opened: Mapping[Value, Value], unread: Mapping[Value, Value]
+    ) -> Template | None:
+        """The template that a rewritten layer is, in which values stand for those that are opened, and constants for
+        weights; None where a constant in it cannot be made of other weights."""
+        slots = {stands.attributes[0][1]: x for x, stands in unread.items()}
+        sources = [*layers.first, *(x for x in layers.given if x.op == CONSTANT)]
+        known: dict[object, Value] = {}
+        for source in sources:
+            known.setdefault(identity_of(source.origin), source)
+        values: list[tuple[Value, Value | None]] = []
+        changing: set[Value | None] = set(opened.values())
+        for value in after.order:
+            blob = value.blob
+            if blob is not None and is_made_of(blob, slots):
+                if not can_be_remade(blob, slots):
+                    return None
+            elif changing.isdisjoint(value.inputs):
+                continue
+            changing.add(value)
+            values.append((value, known.get(identity_of(value.origin))))
+        return cls(values, {stands: x for x, stands in opened.items()}, slots, after.results)
+
+    def put(self, graph: Graph, layers: Layers) -> Graph:
+        """The graph with this in the place of each of the layers."""
+        swaps: dict[Value, Value] = {}
+        known: dict[object, Blob] = {}
+        for each in layers.each:
+            new: dict[Value | None, Value] = {}
+            needed = {stands: each[x] for stands, x in self.opened.items()}
+            left = [x for x in needed.values() if x.inputs and x not in swaps]
+            if left:
+                swaps.update(walk.rebuild(left, swaps))
+            for stands, x in needed.items():
+                new[stands] = swaps.get(x, x)
+            blobs = {blob: each[x].attributes[0][1] for blob, x in self.slots.items()}
+            for value, source in self.values:
+                given, origin = value.attributes, value.origin
+                if value.op == CONSTANT:
+                    given = (("value", remade(given[0][1], blobs, known)),)
+                inputs: Any = tuple(map(new.get, value.inputs, value.inputs))
+                if source is not None:
+                    origin = moved(origin, each[source].origin)
+                new[value] = vertex(value.op, inputs, given, value.bodies, value.type, origin)
+            for old, result in zip(layers.results, self.results, strict=True):
+                swaps[each[old]] = new.get(result, result)
+        built = walk.rebuild(graph.results, swaps)
+        return graph.with_results(built[result] for result in graph.results)
+
+
+def identity_of(origin: Origin) -> object:
+    """Equal for origins of what was made of the same value."""
+    return (origin.node, origin.target, origin.module, origin.source)
+
+
+def moved(origin: Origin, there: Origin) -> Origin:
+    """The origin of a value in another layer, of which it is known where it comes from."""
+    if origin.rules == there.rules:
+        return there
+    return provenance(there.node, there.target, there.module, there.source, origin.rules, there.notes)
+
+
+def below(blob: Blob) -> Iterator[Blob]:
+    """The contents that another is made of, as far as it tells."""
+    yield from blob.of
+    yield from blob.parts
+    if blob.turned is not None:
+        yield blob.turned
+
+
+def is_made_of(blob: Blob, slots: Mapping[Blob, Value]) -> bool:
+    """Whether a content is one of the slots, or made of one."""
+    return blob in slots or any(is_made_of(each, slots) for each in below(blob))
+
+
+def can_be_remade(blob: Blob, slots: Mapping[Blob, Value]) -> bool:
+    """Whether a content can be made of other weights: one of the slots, one transposed, or what is computed of some by
+    a function that is known, and has a name only where that is the name of one."""
+    if blob in slots or not is_made_of(blob, slots):
+        return True
+    if blob.parts or not all(can_be_remade(each, slots) for each in below(blob)):
+        return False
+    named = not blob.name or any(blob.name == each.name for each in slots)
+    return named if blob.compute is not None else blob.turned is not None and not blob.of
+
+
+def remade(blob: Blob, blobs: Mapping[Blob, Blob], known: dict[object, Blob]) -> Blob:
+    """A content that can be remade, of other weights: `blobs` has that which each of the slots is now, and `known` what
+    was made already, so that of weights that are one it is one, too."""
+    if blob in blobs:
+        return blobs[blob]
+    if not blob.of and blob.turned is None:
+        return blob
+    made = [remade(each, blobs, known) for each in below(blob)]
+    key = (blob, *[each.key for each in made])
+    found = known.get(key)
+    if found is None:
+        found = known[key] = made_of(blob, made, blobs)
+    return found
+
+
+def made_of(blob: Blob, others: Sequence[Blob], blobs: Mapping[Blob, Blob]) -> Blob:
+    """A content, made of others than it was."""
+    if blob.compute is None:
+        return transposed_blob(others[0])
+    name = next((new.name for old, new in blobs.items() if old.name == blob.name), "") if blob.name else ""
+    return computed_blob(blob.dtype, blob.shape, blob.compute, others, name)
