@@ -11,6 +11,7 @@ import attrs
 import torch
 
 from irkit.contract.sizes import ENFORCED
+from irkit.core.blobs import Blob
 from irkit.core.ir import Graph
 from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
@@ -128,7 +129,8 @@ def report_of(
     """The report of an export."""
     graph = low.graph
     facts = graph.signature.facts
-    blobs = {id(v.blob): v.blob for v in graph.order if v.op == CONSTANT and v.blob is not None and v.blob.name}
+    held: list[Blob] = [v.attributes[0][1] for v in graph.order if v.op == CONSTANT]
+    blobs = {id(blob): blob for blob in held if blob.name}
     ports = list(zip(graph.signature.params, graph.params, strict=True))
     results = list(zip(graph.signature.results, graph.results, strict=True))
     written = {port.binds for port, _ in results if port.role == "state"}
@@ -163,5 +165,7 @@ def upcasts_of(graph: Graph) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for value in graph.order:
         origin: Origin = value.origin
-        counts.update(rule for rule in origin.rules if rule.startswith(("upcast[", "downcast[")))
+        for rule in origin.rules:
+            if rule.startswith(("upcast[", "downcast[")):
+                counts[rule] += 1
     return dict(counts)

@@ -220,7 +220,7 @@ def used_outside(
     for index in range(start, len(values)):
         layer = (index - start) // length
         for x in values[index].inputs:
-            at = place.get(x, -1)  # type: ignore[arg-type]
+            at = -1 if x is None else place.get(x, -1)
             if start <= at < end and (at - start) // length != layer:
                 found[(at - start) // length].add((at - start) % length)
     for each in results:
