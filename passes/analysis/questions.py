@@ -159,7 +159,7 @@ def lazily(
     return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name, of=held))
 
 
-def computed(
+def computed_constant(
     like: Value,
     shape: tuple[Any, ...],
     compute: Callable[..., np.ndarray],

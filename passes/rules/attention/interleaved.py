@@ -16,7 +16,7 @@ from irkit.pattern import attr, either, hole, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
-from passes.analysis.questions import axes_of, computed, same_shape
+from passes.analysis.questions import axes_of, computed_constant, same_shape
 from passes.rules.constants import transposed_constant
 
 _product = p.MatMul(hole("x"), constant("w", rank=2).once()).once()
@@ -54,7 +54,7 @@ def in_parts(m: Match, heads: int, size: int) -> tuple[Value, ...] | None:
     made = op.MatMul(m.x, _columns(m.w, order))
     if m.get("sum") is not None:
         b: Value = m.b
-        made = op.Add(made, computed(b, b.shape, partial(taken, order=order), [b]))
+        made = op.Add(made, computed_constant(b, b.shape, partial(taken, order=order), [b]))
     parts = op.Split(made, axis=2, num_outputs=3)
     return tuple(op.Reshape(part, sizes_value(m, shape, 1, *sources)) for part in parts)
 
@@ -63,9 +63,9 @@ def _columns(w: Value, order: np.ndarray) -> Value:
     """The columns of a weight in another order; the new weight is held transposed where the old one is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
-        return computed(w, w.shape, partial(taken, order=order), [w])
+        return computed_constant(w, w.shape, partial(taken, order=order), [w])
     below = const(turned)
-    return transposed_constant(computed(below, below.shape, partial(taken, order=order, axis=0), [below]))
+    return transposed_constant(computed_constant(below, below.shape, partial(taken, order=order, axis=0), [below]))
 
 
 def taken(array: np.ndarray, order: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -15,7 +15,7 @@ from irkit.pattern import attr, either, hole, p, rest
 from irkit.pattern import const as constant
 from irkit.pattern.language import OfConstants
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import computed, lazily, same_shape, same_type
+from passes.analysis.questions import computed_constant, lazily, same_shape, same_type
 from passes.rules.constants import EXACT, transposed_constant
 
 SIZE = 1 << 22
@@ -72,7 +72,7 @@ def _fold(m: Match) -> Made:
         given = iter(arrays)
         return np.asarray(apply(value, [None if v is None else next(given) for v in value.inputs]))  # type: ignore
 
-    return computed(value, value.shape, compute, value.inputs, named[0] if len(named) == 1 else "")
+    return computed_constant(value, value.shape, compute, value.inputs, named[0] if len(named) == 1 else "")
 
 
 fold_weights = Rule("fold_weights", OfConstants(), _fold, False, "f(weights) -> a weight of its own", _of_weights)
@@ -105,16 +105,16 @@ def scaled_weights(m: Match) -> Made:
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")
     made = op.MatMul(m.x, _scaled_columns(m.w, m.c))
-    return made if b is None else op.Add(made, computed(b, b.shape, times_row, [b, m.c], b.blob.name))
+    return made if b is None else op.Add(made, computed_constant(b, b.shape, times_row, [b, m.c], b.blob.name))
 
 
 def _scaled_columns(w: Value, c: Value) -> Value:
     """The weight w * c, for a c for each column or one for all; it is held transposed where the old one is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
-        return computed(w, w.shape, times_row, [w, c])
+        return computed_constant(w, w.shape, times_row, [w, c])
     held = const(turned)
-    return transposed_constant(computed(held, held.shape, times_column, [held, c]))
+    return transposed_constant(computed_constant(held, held.shape, times_column, [held, c]))
 
 
 def times_row(w: np.ndarray, c: np.ndarray) -> np.ndarray:
