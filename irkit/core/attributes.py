@@ -68,6 +68,17 @@ def single(value: Any) -> float:
     return c_float(value).value
 
 
+def single_in_range(value: Any) -> float:
+    """As `single`. Raises ValueError for a number beyond the range of an f32, which would become infinity."""
+    try:
+        found = single(value)
+    except OverflowError:  # an int beyond the range of a float
+        found = math.inf
+    if found in (math.inf, -math.inf) and value not in (math.inf, -math.inf):
+        raise ValueError(f"{value!r} is beyond the range of float32")
+    return found
+
+
 _ONLY_INTS = frozenset((int,))
 
 
@@ -102,8 +113,8 @@ def several(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 CASTS: Mapping[str, Callable[[Any], Any]] = {
-    "INT": integer, "FLOAT": single, "STRING": string,
-    "INTS": integers, "FLOATS": several(single), "STRINGS": several(string),
+    "INT": integer, "FLOAT": single_in_range, "STRING": string,
+    "INTS": integers, "FLOATS": several(single_in_range), "STRINGS": several(string),
     "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
 }  # fmt: skip
 """What makes an attribute of each ONNX kind. Each raises TypeError or ValueError for what is none."""

@@ -136,6 +136,8 @@ class Blob:
     def uniform(self) -> Any:
         """The number that every element of numbers is, as a Python number; None where there is none, and for NaN. Kept
         once asked for."""
+        if not self.size:
+            return None
         array = self.array
         first = array.reshape(-1)[0]
         if self.size > 1 and array.tobytes() != first.tobytes() * self.size:

@@ -39,7 +39,10 @@ class Dialect(Mapping[str, Operator]):
         return Makers(self, pattern_maker)
 
     def __getitem__(self, name: str) -> Operator:
-        return self.operators[name]
+        found = self.operators.get(name)
+        if found is None:  # a KeyError, as every mapping raises
+            raise KeyError(f"the dialect {self.name} has no operator {name!r}; it has {', '.join(self.operators)}")
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.operators)

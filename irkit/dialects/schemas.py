@@ -93,6 +93,11 @@ def type_variables(
 ) -> tuple[tuple[Formal, ...], Mapping[str, frozenset[str]]]:
     """The operands, of which those that have one element type share a variable, and what each variable may be."""
     known = [f.name for f in formals]
+    if not isinstance(cast(object, dtypes), Mapping):
+        raise TypeRuleError(
+            f"{name}: dtypes is {dtypes!r}, and must say which operand is of which element types",
+            hint=f'dtypes={{"{known[0] if known else "x"}": "float"}}',
+        )
     other = next((each for each in dtypes if each not in known), None)
     if other is not None:
         raise TypeRuleError(

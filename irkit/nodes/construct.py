@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from irkit import dims
-from irkit.core.attributes import ELEMENT_TYPES, AttributeMap, Attributes, kind_held, single
+from irkit.core.attributes import ELEMENT_TYPES, AttributeMap, Attributes, kind_held, single_in_range
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, item, vertex
 from irkit.core.operator_names import OperatorName
@@ -226,6 +226,7 @@ def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
     for name in sorted(given) if len(given) > 1 else given:
         value = given[name]
         if value is None:
+            require_left_out(op, known, name)
             continue
         row = known.attributes.get(name)  # none for `captures`
         if row is None or _PLAIN.get(row.kind) is not type(value):
@@ -238,6 +239,17 @@ def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
     return tuple(found)
 
 
+def require_left_out(op: str, known: OpSpec, name: str) -> None:
+    """Raises TypeRuleError where None is given for an attribute of an operator of one's own that has a default. ONNX's
+    operators take None for one that is left out; in yours it is more often what was looked up and not found."""
+    row = known.attributes.get(name)
+    if type(op) is OperatorName and row is not None and row.default is not None:
+        raise TypeRuleError(
+            f"{op}: attribute {name} is None, which would be its default, {row.default!r}",
+            hint=f"leave {name} out where the default is meant",
+        )
+
+
 @lru_cache(maxsize=1 << 12)
 def required_attributes(known: OpSpec) -> tuple[str, ...]:
     """The attributes that must be given, graph attributes left out."""
@@ -245,10 +257,16 @@ def required_attributes(known: OpSpec) -> tuple[str, ...]:
 
 
 def in_single(value: Any) -> Any:
-    """An attribute with the floats in it as an f32, and so an ONNX file, holds them."""
+    """An attribute with the floats in it as an f32, and so an ONNX file, holds them. Raises TypeRuleError for one
+    beyond its range."""
     if isinstance(value, list | tuple):
         return tuple(in_single(v) for v in cast("tuple[Any, ...]", value))
-    return single(value) if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    try:
+        return single_in_range(value)
+    except ValueError as error:
+        raise TypeRuleError(f"an attribute is {value!r}", hint="attributes hold float32: give an operand") from error
 
 
 _PLAIN: Mapping[str, type] = {"INT": int, "STRING": str, "TENSOR": Blob}
@@ -273,10 +291,9 @@ def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value:
     try:
         return kind_held(row.kind, name, value)
     except (TypeError, ValueError, KeyError) as error:
-        hint = ELEMENT_HINT if name in ELEMENT_TYPES else f"help(irkit.op.{op}) says what it takes"
-        raise TypeRuleError(
-            f"{op}: attribute {name} must be of kind {row.kind}, and is {value!r}", hint=hint
-        ) from error
+        hint = ELEMENT_HINT if name in ELEMENT_TYPES else told_of(op)
+        wanted = "be of kind FLOAT, which is float32," if row.kind == "FLOAT" else f"be of kind {row.kind},"
+        raise TypeRuleError(f"{op}: attribute {name} must {wanted} and is {value!r:.60}", hint=hint) from error
 
 
 def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodies: tuple[Graph, ...]) -> None:
@@ -297,13 +314,16 @@ def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodi
             )
 
 
+CAST_HINT = "cast the operand with op.Cast; a number of Python, 2.0 say, takes the element type beside it"
+
+
 def check_dtypes(op: str, known: OpSpec, operands: tuple[Value | None, ...]) -> None:
     """Raises TypeRuleError where an element type is refused by the schema, or two that share a variable differ."""
     kinds = tuple([v.type.dtype if v is not None and type(v.type) is Tensor else None for v in operands])
     complaint = dtype_complaint(known, kinds)
     if complaint:
         types = ", ".join("-" if v is None else repr(v.type) for v in operands)
-        raise TypeRuleError(f"{op}: {complaint}", ir=f"{op}({types})", hint="cast the operand with op.Cast")
+        raise TypeRuleError(f"{op}: {complaint}", ir=f"{op}({types})", hint=CAST_HINT)
 
 
 @lru_cache(maxsize=1 << 14)

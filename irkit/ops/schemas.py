@@ -17,7 +17,7 @@ from irkit.core.blobs import blob
 from irkit.core.operator_names import OperatorName
 from irkit.core.types import DType
 from irkit.errors import TypeRuleError
-from irkit.ops.runtime_table import is_contrib, runtime_schema
+from irkit.ops.runtime_table import CONTRIB, contrib_names, is_contrib, runtime_schema
 
 if TYPE_CHECKING:
     from onnxruntime.capi.onnxruntime_pybind11_state import OpSchema as RuntimeSchema
@@ -139,7 +139,8 @@ def known_row(op: str) -> OpSpec:
         if schema is not None:
             return row(schema)
         who, when = ("the installed ONNX Runtime", "") if is_contrib(op) else ("ONNX", f" at opset {OPSET}")
-        near = [n for n in names() if n.lower() == op.lower()] or get_close_matches(op, names(), 1)
+        known = [f"{CONTRIB}::{n}" for n in contrib_names()] if is_contrib(op) else names()
+        near = [n for n in known if n.lower() == op.lower()] or get_close_matches(op, known, 1)
         raise TypeRuleError(
             f"{who} has no operator {op!r}{when}",
             hint=(f"did you mean {near[0]}? " if near else "check the spelling; ")

@@ -15,6 +15,7 @@ from irkit.core.operator_names import plain_name
 from irkit.core.types import ElementType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
+from irkit.ops.runtime_table import CONTRIB, contrib_names
 from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, known_row, names, own_row, split_domain
 from irkit.pattern.predicates import Predicate, Typed, equals, near, typed_predicate
 
@@ -415,14 +416,26 @@ def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any
 # ---------------------------------------------------------------------------------------------- what no value can be
 
 
+SLIP = 0.85
+"""How alike names are (`difflib`) of which one is a slip of the pen."""
+
+
 def _check_op(op: object, where: str) -> None:
     """Raises TypeRuleError for what no value's operator is: neither ONNX's, nor irkit's, nor of another domain."""
     if not isinstance(op, str):
         raise TypeRuleError(f"{where}: {op!r} is not an operator's name", hint='write it as text: "Relu"')
-    if row_of(op) is None and op not in LEAF_LIKE and not split_domain(op)[0]:
+    if row_of(op) is not None or op in LEAF_LIKE:
+        return
+    domain, name = split_domain(op)
+    if not domain:
         near = get_close_matches(op, names(), 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise TypeRuleError(f"{where}: ONNX has no operator {op!r}", hint=f'{hint}one of your own is "mydomain::{op}"')
+    near = get_close_matches(name, contrib_names(), 1, SLIP) if domain == CONTRIB else []
+    if near:  # one that is like none may be of another ONNX Runtime than the installed one
+        raise TypeRuleError(
+            f"{where}: the installed ONNX Runtime has no operator {op!r}", hint=f"did you mean {domain}::{near[0]}?"
+        )
 
 
 def _check_operands(op: str, operands: tuple[Pattern, ...]) -> None:

@@ -244,7 +244,8 @@ def _dtypes(dtype: ElementType | Iterable[ElementType] | None) -> frozenset[DTyp
             chosen |= KINDS[each] if isinstance(each, str) and each in KINDS else {DType.of(each)}
         except (KeyError, TypeError, ValueError) as error:
             raise TypeRuleError(
-                f"{each!r} is not an element type", hint=f'write "f32", or one of the words {", ".join(KINDS)}'
+                f"{each!r} is not an element type",
+                hint=f"write one of {', '.join(t.short for t in DType)}, or one of the words {', '.join(KINDS)}",
             ) from error
     return frozenset(chosen)
 

@@ -374,6 +374,10 @@ def test_names_are_texts_that_do_not_change() -> None:
     [
         (lambda: silu(X, X), "takes 1 operand, and was given 2", "mylib::Silu(x, *, alpha=1.0)"),
         (lambda: silu(X, beta=1.0), "has no attribute 'beta'", "it has: alpha"),
+        (lambda: silu(X, alpha=None), "attribute alpha is None, which would be its default, 1.0", "leave alpha out"),
+        (lambda: silu(X, alpha="1"), "attribute alpha must be of kind FLOAT", "mylib::Silu(x, *, alpha=1.0)"),
+        (lambda: silu(X, alpha=6e38), "which is float32, and is 6e+38", ""),
+        (lambda: irkit.operator("mylib::S", dtypes="float")(lambda x: x), "dtypes is 'float'", '{"x": "float"}'),  # type: ignore[arg-type]
         (lambda: silu(param(tensor("i64", 2))), "operand 0 (x) cannot be i64", "cast the operand"),
         (lambda: gated(X, param(tensor("f64", 4))), "operand 1 (gate) is f64, where f32 is needed", "cast"),
         (lambda: gated(X, param(tensor("f32", 3, 5))), "mylib::Gated: Mul: 4 and 5 do not broadcast", "Gated(x, gate"),
@@ -407,6 +411,11 @@ def test_misuse_is_refused_with_a_hint(misuse: Any, reason: str, hint: str) -> N
     with pytest.raises(irkit.IrkitError) as error:
         misuse()
     assert reason in error.value.what and hint in error.value.hint
+
+
+def test_an_operator_that_a_dialect_lacks_is_told_with_those_it_has() -> None:
+    with pytest.raises(KeyError, match="the dialect mylib has no operator 'Silu'; it has mylib::Silu"):
+        mylib["Silu"]
 
 
 def test_a_definition_of_itself_has_no_end() -> None:

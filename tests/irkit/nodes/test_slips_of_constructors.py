@@ -17,12 +17,30 @@ from irkit.nodes.construct import check_dtypes
 
 N = symbol("n")
 X, Y = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4))
+SEQ, W = param(tensor("f32", "t", 1, 4)), param(tensor("f32", 1, 16, 4))
 PAIR = op.TopK(X, [1])[0].inputs[0]
 BODY = Graph((X,), (op.Relu(X),))
 FLAG = np.array(True)
 FOREIGN = "n is a symbol of sympy's own, not the dimension n"
 
 SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
+    # ---- attributes
+    "a number beyond float32": (lambda: op.Swish(X, alpha=6e38), TypeRuleError, "float32, and is 6e+38", "op.Swish"),
+    "an int beyond any float": (lambda: op.Swish(X, alpha=10**400), TypeRuleError, "alpha must be of kind FLOAT", ""),
+    "one of several beyond float32": (
+        lambda: op.LSTM(SEQ, W, W, activation_alpha=[1.0, -6e38]), TypeRuleError, "activation_alpha must be", "LSTM",
+    ),
+    "a number of a foreign operator beyond float32": (
+        lambda: irkit.custom("their::Op", X, type=X.type, a=6e38), TypeRuleError, "an attribute is 6e+38", "operand",
+    ),
+    "another operator of ONNX Runtime": (
+        lambda: op.com_microsoft.QuikGelu(X), TypeRuleError, "no operator 'com.microsoft::QuikGelu'", "QuickGelu?",
+    ),
+    "a pattern of another operator of ONNX Runtime": (
+        lambda: irkit.p.op("com.microsoft::QuikGelu"), TypeRuleError, "p.op: the installed ONNX Runtime", "QuickGelu?",
+    ),
+    "a number of numpy": (lambda: op.Mul(X, np.float64(2)), TypeRuleError, "is f64, where f32 is needed", "2.0 say"),
+    "a pattern's element type": (lambda: irkit.hole("x", dtype="fp16"), TypeRuleError, "'fp16' is not", "bf16"),
     # ---- sizes
     "half a size": (
         lambda: tensor("f32", "n/2"), DimensionError, "is 0.5 for n = 1, which is not an integer", '"n // 2"',
@@ -250,3 +268,9 @@ def test_where_two_shapes_differ() -> None:
     assert found is not None and found["n"] != found["m"]
     assert apart((N,), (m,), {}, lambda sizes: sizes["n"] == sizes["m"]) is None
     assert apart((dims.mul(dims.floordiv(N, 8), 8),), (N,), {}, lambda sizes: sizes["n"] % 8 == 0) is None
+
+
+def test_what_holds_no_number_or_any_infinity_is_none_and_taken() -> None:
+    assert irkit.const(np.zeros((2, 0), np.float32)).blob.uniform is None  # type: ignore[union-attr]
+    assert op.Swish(X, alpha=float("inf")).attribute("alpha") == float("inf")
+    assert irkit.p.op("com.microsoft::SomethingNewer") is not None
