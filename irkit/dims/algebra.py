@@ -20,7 +20,7 @@ from sympy import Integer
 
 from irkit.dims import signs
 from irkit.dims.ranges import LEAST, Range
-from irkit.dims.symbols import CACHE, foreign, is_fresh, is_own
+from irkit.dims.symbols import CACHE, foreign, is_fresh, is_own, text
 from irkit.errors import DimensionError
 
 Dim = int | sympy.Expr
@@ -516,10 +516,10 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
     except (ArithmeticError, TypeError, ValueError) as error:  # a quotient by 0, a root of a negative number
         if isinstance(error, DimensionError):
             raise
-        raise DimensionError(f"the dimension {expr} has no value: {error}", hint="give sizes that it is of") from error
+        raise DimensionError(f"the dimension {text(expr)} has no value: {error}", hint="give sizes of it") from error
     if found != whole:
         raise DimensionError(
-            f"the dimension {expr} is {found}, not an integer",
+            f"the dimension {text(expr)} is {found}, not an integer",
             hint="divide with // where the size need not come out whole",
         )
     return whole

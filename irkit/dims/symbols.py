@@ -51,3 +51,9 @@ def foreign(symbol: sympy.Symbol) -> DimensionError:
         f"{symbol} is a symbol of sympy's own, not the dimension {symbol}",
         hint=f'write irkit.symbol("{symbol.name}"), or the text "{symbol.name}"',
     )
+
+
+@lru_cache(maxsize=64)
+def text(expr: sympy.Basic) -> str:
+    """An expression as it reads: sympy takes a while over a long one, which may fail at many sizes in a row."""
+    return str(expr)

@@ -26,7 +26,7 @@ from lowering.capture.guards.guards import (
 from lowering.capture.inputs.calls import Call, flat_signature
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
-from lowering.capture.patches.int_and_len import asks_for_sizes
+from lowering.capture.patches.kept_sizes import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.patches.zero_questions import Heard

@@ -249,11 +249,12 @@ def compiled(function: ast.FunctionDef, code: types.CodeType) -> types.CodeType:
     """The code of a function that is rewritten, over the very variables of the functions around it."""
     (outer,) = ast.parse(f"def outer({', '.join(code.co_freevars)}):\n    return 0").body
     held = copy.copy(function)
+    held.name = f"<{function.name}>"  # no variable: a global of its own name, as in recursion, stays one
     outer.body = [held, outer.body[0]]  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.Module([outer], []))
     whole = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & FUTURE)
     inner = next(c for c in whole.co_consts if isinstance(c, types.CodeType))
-    made = next(c for c in inner.co_consts if isinstance(c, types.CodeType) and c.co_name == function.name)
+    made = next(c for c in inner.co_consts if isinstance(c, types.CodeType) and c.co_name == held.name)
     if made.co_freevars != code.co_freevars:
         raise CaptureError(
             f"{code.co_qualname} uses {made.co_freevars} where it used {code.co_freevars} before",

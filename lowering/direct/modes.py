@@ -142,6 +142,8 @@ class Functions(TorchFunctionMode):
             strides_to_all(self.own, args[0].handle)
         if func in NUMBERS and args and has_symbols(args[0]):
             return tensor_of(args[0], (kwargs or {}).get("dtype"))
+        if func is torch.linspace and (row := evenly_spaced(*args, **(kwargs or {}))) is not None:
+            return row
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
             args = selected(*args)
             if len(args) == 3 and type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
@@ -205,6 +207,21 @@ def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
         return made if dtype is None else made.to(dtype)
     whole = isinstance(numbers, int | torch.SymInt)
     return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
+
+
+def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **more: Any) -> Any:
+    """torch.linspace(start, end, steps) of floats, where the number of steps varies, which torch takes as it is for the
+    example; None where it does not vary. Each is counted from the nearer end, as torch does."""
+    kind = dtype or torch.get_default_dtype()
+    if not has_symbols(steps) or not kind.is_floating_point or more.get("out") is not None:
+        return None
+    first, last = (
+        each.to(kind) if isinstance(each, torch.Tensor) else tensor_of(each, kind).to(device) for each in (start, end)
+    )
+    places = torch.arange(steps, device=device)
+    gap = (last - first) / torch.sym_max(steps - 1, 1)
+    rising, falling = first + places * gap, last - (steps - 1 - places) * gap
+    return torch.where(places < torch.sym_max(steps // 2, 1), rising, falling)
 
 
 def listed(x: torch.Tensor) -> Any:

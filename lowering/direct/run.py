@@ -101,10 +101,10 @@ def run(
 ) -> Run:  # fmt: skip
     """One run of the model at these sizes of the names; what it changes of itself is put back.
 
-    `keep_sizes` lets `int(size)` and `len(tensor)` in the model's own code, and in that whose globals it has, be sizes
-    that vary; `at_once` answers every comparison; `for_tracer` has it take its ways for TorchScript's tracer; a
-    `trial` takes the values of the run before it where it meets the same. Raises whatever the model raises, and
-    LoweringError for what direct capture does not meet.
+    `keep_sizes` lets `int(size)`, `len(tensor)` and `min(sizes)` in the model's own code, and in that whose globals it
+    has, be sizes that vary; `at_once` answers every comparison; `for_tracer` has it take its ways for TorchScript's
+    tracer; a `trial` takes the values of the run before it where it meets the same. Raises whatever the model raises,
+    and LoweringError for what direct capture does not meet.
     """
     outside = Outside()
     runs: list[Run] = []

@@ -28,7 +28,9 @@ from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
+from lowering.capture.patches.kept_sizes import CHOSEN
 from lowering.errors import LoweringError
+from lowering.records.sizes import is_unbacked
 
 RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
     "eq": (sympy.Eq, operator.eq, sympy.Ne), "ne": (sympy.Ne, operator.ne, sympy.Eq),
@@ -44,15 +46,15 @@ class Questions:
     `hints` has the number of each symbol by its label, `ranges` what is known of it for every call; `line` gives the
     user's line that is being run, `code` the globals of that code, `heard` is told of each condition, `rounded` gives a
     symbol for a number out of data that is rounded. `kept` are the conditions, in the order in which they were asked,
-    `fixed` the sizes of which the model took the number, with the globals of the code that did; `keeps` are those of
-    code whose `int` and `len` keep sizes, beside the model's own, None where none do, `at_once` says that comparisons
-    are answered at once, also where nobody branches on them, `for_tracer` that the model takes the ways that it has for
-    TorchScript's tracer, `asked_for_tracer` that it asked whether that is at work. `passed_on` says that a comparison
-    became part of the graph, `silent` that torch asks for itself, as it lays a tensor out: the answers of the example
-    leave no trace; `unstripped` says that torch asks which axes of length 1 it may leave out, of what it broadcasts all
-    the same if it leaves none out; `inside` counts the bodies of control flow around. `shown` has the `torch.SymInt` of
-    each dimension, `refused` those conditions below whose least size torch was seen to refuse an operator, `told` all
-    since it was emptied, kept already or not. `reached` hears of each.
+    `fixed` the sizes of which the model took the number, or one of two by min or max, with the globals of the code that
+    did; `keeps` are those of code whose `int`, `min` and the like keep sizes, beside the model's own, None where none
+    do, `at_once` says that comparisons are answered at once, also where nobody branches on them, `for_tracer` that the
+    model takes the ways that it has for TorchScript's tracer, `asked_for_tracer` that it asked whether that is at work.
+    `passed_on` says that a comparison became part of the graph, `silent` that torch asks for itself, as it lays a
+    tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
+    may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
+    around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch
+    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each.
     """
 
     line: Callable[[], str]
@@ -204,17 +206,10 @@ class SizeNode(SymNode):
     def maybe_as_bool(self) -> bool | None:
         return self._made if type(self._made) is bool else None
 
-    def constant_int(self) -> int | None:
+    def constant_int(self) -> Any:
         return None
 
-    def constant_bool(self) -> bool | None:
-        return None
-
-    def nested_int(self) -> int | None:
-        return None
-
-    def nested_int_coeff(self) -> int | None:
-        return None
+    constant_bool = nested_int = nested_int_coeff = constant_int
 
     def clone(self) -> SizeNode:
         return self
@@ -250,6 +245,8 @@ class SizeNode(SymNode):
 
     def guard_float(self, file: Any = "", line: int = 0) -> float:
         if type(self._made) is not float:
+            if not any(is_unbacked(symbol.name) for symbol in self._made.free_symbols):
+                self.asked.fixed[self._made] = self.asked.code()
             self.asked.condition(sympy.Eq(self._made, sympy.Float(self.hint)), True)
         return float(self.hint)
 
@@ -259,7 +256,10 @@ class SizeNode(SymNode):
             return bool(self.hint)
         if self.asked.unstripped and self.parts and self.parts[0] == "ne" and self.parts[2].maybe_as_int() == 1:
             return True
+        known = len(self.asked.kept)
         self.asked.condition(self.expr, bool(self.hint))
+        if len(self.asked.kept) > known and CHOSEN.search(self.asked.line()):
+            self.asked.fixed[self.expr] = self.asked.code()
         return bool(self.hint)
 
     def bool_(self) -> bool:
@@ -398,14 +398,19 @@ class SizeNode(SymNode):
         return self.real(sympy.Abs(self.expr), abs(self.hint))
 
     def sym_min(self, other: SizeNode) -> SizeNode:
-        function = dims.Min if self.kind is int and other.kind is int else sympy.Min
-        pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
-        return self.counted(function(*pair), min(self.hint, other.hint), other)
+        return self.chosen(other, dims.Min, min)
 
     def sym_max(self, other: SizeNode) -> SizeNode:
-        function = dims.Max if self.kind is int and other.kind is int else sympy.Max
-        pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
-        return self.counted(function(*pair), max(self.hint, other.hint), other)
+        return self.chosen(other, dims.Max, max)
+
+    def chosen(self, other: SizeNode, function: Any, plain: Callable[[Any, Any], Any]) -> SizeNode:
+        """The smallest or greatest of two integers; of real numbers that of the example, under the condition that it is
+        so for others: dimensions have no extremes of these."""
+        if self.kind is int and other.kind is int:
+            pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
+            return self.whole(function(*pair), plain(self.hint, other.hint))
+        first = self.le(other).guard_bool() == (plain is min)
+        return (self if first else other).sym_float()
 
     def sym_sum(self, args: list[SizeNode]) -> SizeNode:
         total = args[0]

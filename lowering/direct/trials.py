@@ -199,18 +199,15 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False) 
         sizes = request.hints
         found = run(request, sizes, known, at_once=True, for_tracer=for_tracer)
     places: list[Any] = []
-    while found.tracer.asked.fixed:
-        more = [each for each in found.tracer.asked.fixed.values() if all(each is not place for place in places)]
-        if places and not more:
-            return found
+    last = found
+    while more := [each for each in last.tracer.asked.fixed.values() if all(each is not place for place in places)]:
         places += more
         try:
-            other = run(request, sizes, known, keep_sizes=tuple(places), for_tracer=for_tracer)
-        except Exception:
+            last = run(request, sizes, known, keep_sizes=tuple(places), for_tracer=for_tracer)
+        except Exception:  # a size that is kept may come where torch wants a number
             return found
-        if len(other.tracer.asked.fixed) >= len(found.tracer.asked.fixed):
-            return found
-        found = other
+        if len(last.tracer.asked.fixed) < len(found.tracer.asked.fixed):
+            found = last
     return found
 
 

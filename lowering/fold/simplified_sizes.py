@@ -21,6 +21,7 @@ from irkit.core.types import Type, map_dims
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
 from irkit.dims import Dim, Range
+from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
 from lowering.records.sizes import Sizes
@@ -42,9 +43,9 @@ def solved(sizes: Sizes, relation: Any) -> dict[Any, Any]:
     """{extreme: what it is} of an equation in which one minimum or maximum stands, alone; nothing of any other one."""
     try:
         left, right = (sizes.number(side) for side in relation.args)
-    except LoweringError:
+        gap: Any = dims.sub(left, right)
+    except (DimensionError, LoweringError):  # numbers out of data, which are no dimensions
         return {}
-    gap: Any = dims.sub(left, right)
     if type(gap) is int:
         return {}
     found = gap.atoms(*EXTREMES)

@@ -86,7 +86,7 @@ def statements(spec: Any, leaves: Sequence[Leaf], groups: Groups) -> list[LeafSt
         return found
     if isinstance(spec, Mapping):
         for key, each in spec.items():
-            assign(by_name(key, leaves, groups), each, leaves, found)
+            assign(by_name(key, leaves, groups, each), each, leaves, found)
     elif isinstance(spec, list | tuple):
         for name, each in zip(by_position(spec, leaves, groups), spec, strict=True):
             assign(by_name(name, leaves, groups), each, leaves, found)
@@ -97,7 +97,7 @@ def statements(spec: Any, leaves: Sequence[Leaf], groups: Groups) -> list[LeafSt
     return found
 
 
-def by_name(key: Any, leaves: Sequence[Leaf], groups: Groups) -> Rest:
+def by_name(key: Any, leaves: Sequence[Leaf], groups: Groups, spec: Any = None) -> Rest:
     """The leaves that a key of `dynamic_shapes` speaks of: those of an argument, or the one leaf of that name."""
     whole: Rest = [(leaf.path[1:], i) for i, leaf in enumerate(leaves) if leaf.path[0] == key]
     if whole:
@@ -106,7 +106,7 @@ def by_name(key: Any, leaves: Sequence[Leaf], groups: Groups) -> Rest:
         members = groups[key]
         return [((members[f.path[0]], *f.path[1:]), i) for i, f in enumerate(leaves) if f.path[0] in members]
     single: Rest = [((), i) for i, leaf in enumerate(leaves) if key in (leaf.name, ".".join(leaf.path))]
-    if single:
+    if single or (isinstance(spec, dict | list | tuple) and not spec):  # of an argument that is an empty dict or list
         return single
     names = list(dict.fromkeys([*arguments_of(leaves), *(leaf.name for leaf in leaves), *groups]))
     near = difflib.get_close_matches(str(key), names, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import full, swap, total, widen
-from lowering.tensors.promotion import cast, promote, scalar
+from lowering.tensors.promotion import cast, promote, promote_types, scalar
 from lowering.tensors.shaping import may_be_empty, permute, pick_index, reshape, squeeze, unsqueeze
 
 _WIDER: Mapping[DType, DType] = {
@@ -312,6 +313,8 @@ def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None, ex
     Integers are summed as int64. torch gives them back as they were, or as int64 where it sums before it multiplies;
     `lowering.capture.guards.einsum_types` refuses sizes for which it does the other of the two.
     """
+    wide = reduce(promote_types, (t.dtype for t in tensors))
+    tensors = [cast(t, wide) for t in tensors]  # they are not all of one type where nothing is summed
     first = tensors[0].dtype
     if first is DType.BOOL or (first.is_integer and first is not DType.INT64):
         found = aten_einsum(equation, [cast(t, DType.INT64) for t in tensors], path=path)

@@ -17,7 +17,7 @@ import torch
 
 from lowering.capture.patches import settings
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
-from lowering.capture.patches.int_and_len import sizes_kept
+from lowering.capture.patches.kept_sizes import sizes_kept
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
@@ -34,10 +34,10 @@ LOCK = threading.RLock()
 class Occasion:
     """What torch is patched for: what is done, to which module, and how.
 
-    `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int() and len() in the module's
-    code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it, `nested`
-    that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers whether
-    TorchScript's tracer is at work.
+    `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int(), min() and the like in the
+    module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
+    `nested` that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers
+    whether TorchScript's tracer is at work.
     """
 
     deed: Deed
@@ -148,8 +148,9 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "sizes_kept",
-        ("`int` and `len` in the modules of Python that the model's code stands in",),
-        "int(size) and len(tensor) are numbers to Python, which no longer vary; for models that fail otherwise",
+        ("`int`, `float`, `len`, `min` and `max` in the modules of Python that the model's code stands in",),
+        "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
+        "fix a size otherwise",
         "2.13",
         lambda at: at.keeping and at.module is not None,
         lambda at: sizes_kept(at.module, at.places),  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 import sys
 from typing import Any
 
@@ -66,3 +67,75 @@ def test_int_of_a_number_in_data_keeps_it(sorted_groups: list[int]):
     given = torch.randn(len(other), 4), other
     assert torch.equal(program(*given), Packed()(*given))
     assert "int" not in vars(sys.modules[in_groups.__module__])
+
+
+class Resized(torch.nn.Module):
+    """Resizes an image as detection models do: by its shorter side, to a multiple of 4."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        rows, columns = x.shape[-2:]
+        factor = min(16 / min(x.shape[-2:]), 64 / max(rows, columns))
+        resized = F.interpolate(x[None], scale_factor=factor, mode="nearest", recompute_scale_factor=True)[0]
+        height = math.ceil(float(resized.shape[-2]) / 4) * 4
+        padded = F.pad(resized, (0, 0, 0, height - resized.shape[-2]))
+        return padded, max([min(rows, 5), 2]), isinstance(height, int), max(2, 3), len(min("b", "aa"))
+
+
+def test_min_max_and_float_keep_sizes():
+    """Whichever side of an image is the shorter one; the ratio of real numbers stays a condition."""
+    model = Resized()
+    program = irkit.to_onnx(model, (torch.randn(3, 8, 12),), dynamic_shapes=({1: "h", 2: "w"},), capture="direct")
+    for shape in ((3, 12, 8), (3, 9, 9), (3, 31, 17), (3, 8, 32)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(irkit.ContractError, match="max"):
+        program(torch.randn(3, 8, 40))
+    assert not {"min", "max", "float"} & set(vars(sys.modules[__name__]))
+
+
+def test_the_smallest_of_real_numbers_is_a_condition():
+    """Dimensions have no minimum of these."""
+
+    def nearer(x: torch.Tensor) -> torch.Tensor:
+        return x[: int(torch.sym_min(x.shape[0] / 2, x.shape[1] / 3))]
+
+    program = irkit.to_onnx(nearer, (torch.randn(4, 9),), dynamic_shapes=({0: "n", 1: "m"},), capture="direct")
+    assert torch.equal(program(x := torch.randn(7, 12)), nearer(x))
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(8, 9))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_linspace_of_a_size_keeps_it(dtype: torch.dtype):
+    """torch's own takes the number of steps as it is for the example."""
+
+    def rows(x: torch.Tensor) -> Any:
+        n, m = x.shape
+        return torch.linspace(0.5, n - 0.5, n, dtype=dtype), torch.linspace(x.max(), n / 3, steps=m + 1, dtype=dtype)
+
+    program = irkit.to_onnx(rows, (torch.randn(4, 3),), dynamic_shapes=({0: "n", 1: "m"},), capture="direct")
+    for shape in ((4, 3), (1, 1), (9, 2), (101, 40)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), rows(x), rtol=1e-6, atol=1e-6)
+
+
+def test_a_float_out_of_data_is_a_condition_on_it():
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 ** float(torch.tensor(x.shape[0] / 16).log2().round())
+
+    program = irkit.to_onnx(scaled, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    assert torch.equal(program(x := torch.randn(5, 3)), scaled(x))
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(16, 3))
+
+
+def test_an_argument_that_is_empty_has_no_sizes():
+    class Optional(torch.nn.Module):
+        def forward(self, x: torch.Tensor, more: dict[str, Any], others: list[Any]) -> torch.Tensor:
+            return x * 2
+
+    shapes = {"x": {0: "n"}, "more": {}, "others": []}
+    given = {"x": torch.randn(4, 3), "more": {}, "others": []}
+    assert irkit.to_onnx(Optional(), (), given, dynamic_shapes=shapes).check(n=2)
+    with pytest.raises(irkit.IrkitError, match="speaks of 'y', and no input is called so"):
+        irkit.to_onnx(Optional(), (), given, dynamic_shapes={**shapes, "y": {0: "n"}})

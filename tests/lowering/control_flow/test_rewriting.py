@@ -241,3 +241,29 @@ def test_rewritten_wants_a_function_with_source() -> None:
     exec("def f(x):\n    return x", names)
     with pytest.raises(IrkitError, match="no source"):
         rewritten(names["f"])
+
+
+def names_itself(x):
+    if x.sum() > 0:
+        return x + len(names_itself.__name__)
+    return x
+
+
+class Named(torch.nn.Module):
+    """Its method and a function of the module bear one name."""
+
+    def names_itself(self, x):
+        if x.sum() > 1:
+            return names_itself(x) * 2
+        return x
+
+    def forward(self, x):
+        return self.names_itself(x)
+
+
+@pytest.mark.parametrize("model", [names_itself, Named()], ids=["function", "method"])
+def test_a_function_may_name_itself_or_a_global_of_its_name(model) -> None:
+    program = irkit.to_onnx(model, (X,), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    for sign in (1, -1):
+        x = sign * torch.ones(5, *X.shape[1:])
+        assert torch.equal(program(x), model(x))

@@ -37,7 +37,7 @@ SECONDS = 25
 """CPU seconds that a model may take in all."""
 MEMORY = 4 << 30
 """Bytes that a model may take beside what the process has when it starts."""
-PARAMETERS = 60_000_000
+PARAMETERS = 150_000_000
 """A model of more is not measured: it was not made tiny."""
 RIGHT, REWRITTEN, PREPARED, RANDOM = GOOD = "right", "rewritten", "prepared", "random"
 REFUSES, FIXED = PARTLY = "refuses", "fixed"

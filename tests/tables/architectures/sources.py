@@ -16,6 +16,10 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "torchvision": "tests.tables.architectures.torchvision",
         "diffusers": "tests.tables.architectures.diffusers",
         "torch_geometric": "tests.tables.architectures.torch_geometric",
+        "sentence_transformers": "tests.tables.architectures.sentence_transformers",
+        "segmentation": "tests.tables.architectures.segmentation",
+        "torchaudio": "tests.tables.architectures.torchaudio",
+        "speech": "tests.tables.architectures.speech",
     }
 )
 """The module of each source, by the name of its package. A module has `subjects()`: each subject by its name, in order,

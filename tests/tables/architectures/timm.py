@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lowering.architectures.inputs import Sets
-from tests.tables.architectures.listed import by_name, images, takes
+from tests.tables.architectures.listed import by_name, images, spread, takes
 from tests.tables.architectures.subject import Subject
 
 NAMES = """
@@ -134,7 +134,8 @@ def subject(text: str, families: Mapping[str, str]) -> Subject:
     options = {key: int(value) for key, _, value in (each.partition("=") for each in more)}
 
     def build() -> Any:
-        return importlib.import_module("timm").create_model(name, pretrained=False, num_classes=10, **options)
+        model = importlib.import_module("timm").create_model(name, pretrained=False, num_classes=10, **options)
+        return spread(model, sets(model))
 
     return Subject("timm", name, families[name], build, sets)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lowering.architectures.inputs import Sets
-from tests.tables.architectures.listed import by_name, images, normal, sets_of_calls
+from tests.tables.architectures.listed import by_name, images, normal, sets_of_calls, shallow, spread
 from tests.tables.architectures.subject import Subject
 
 FREE = ((2, 64, 96), (1, 96, 64), (3, 128, 96))
@@ -35,9 +35,12 @@ def subject(name: str, models: Any) -> Subject:
     parts = models.get_model_builder(name).__module__.split(".")
     kind = next((KINDS[part] for part in parts if part in KINDS), "classification")
     options = {**OPTIONS[kind], **next((v for k, v in MORE.items() if name.startswith(k)), {})}
-    return Subject(
-        "torchvision", name, kind, lambda: made(models, name, options), lambda model: SETS[kind](name, model)
-    )
+
+    def build() -> Any:
+        model = shallow(made(models, name, options))
+        return model if kind == "quantized" else spread(model, SETS[kind](name, model))
+
+    return Subject("torchvision", name, kind, build, lambda model: SETS[kind](name, model))
 
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {

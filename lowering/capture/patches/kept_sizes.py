@@ -1,0 +1,135 @@
+"""`int(x.shape[0])`, `float`, `len`, `min` and `max` in the code of a model, which Python answers with a number that no
+longer varies, or with one of two sizes."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+import torch
+
+ASKED = re.compile(r"\b(int|len)\(")
+CHOSEN = re.compile(r"(?<![\w.])(min|max)\(")
+"""A line that calls Python's min or max."""
+SYMBOLIC = (torch.SymInt, torch.SymFloat)
+
+
+class Meta(type):
+    """What makes `Int` look like int, and `Float` like float, to those who ask."""
+
+    plain: type
+    symbolic: type
+
+    def kept(cls, number: Any) -> Any:
+        """The symbolic number that stays one; None for what Python's own is called with."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        kept = cls.kept(args[0]) if len(args) == 1 and not kwargs else None
+        return cls.plain(*args, **kwargs) if kept is None else kept
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, (cls.plain, cls.symbolic))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.plain)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls.plain or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(cls.plain)
+
+
+class Int(int, metaclass=Meta):
+    """int, but that sizes and numbers out of data stay what they are."""
+
+    plain, symbolic = int, torch.SymInt
+
+    @staticmethod
+    def kept(number: Any) -> Any:
+        number = number.item() if isinstance(number, torch.Tensor) else number
+        return torch.sym_int(number) if isinstance(number, SYMBOLIC) else None
+
+
+class Float(float, metaclass=Meta):
+    """float, but that sizes stay what they are; numbers out of data do not, which operators take as attributes."""
+
+    plain, symbolic = float, torch.SymFloat
+
+    @staticmethod
+    def kept(number: Any) -> Any:
+        return torch.sym_float(number) if isinstance(number, torch.SymInt) else None
+
+
+def length(value: Any) -> Any:
+    """len, but of a tensor the size, which may vary."""
+    return value.shape[0] if isinstance(value, torch.Tensor) and value.ndim else len(value)
+
+
+def smallest(*values: Any, **named: Any) -> Any:
+    """min, but of sizes a size."""
+    return extreme(min, torch.sym_min, values, named)
+
+
+def greatest(*values: Any, **named: Any) -> Any:
+    """max, but of sizes a size."""
+    return extreme(max, torch.sym_max, values, named)
+
+
+def extreme(plain: Callable[..., Any], symbolic: Callable[[Any, Any], Any], values: Any, named: Any) -> Any:
+    """What `plain` gives, and of numbers among which are sizes what `symbolic` does."""
+    if not values or named:
+        return plain(*values, **named)
+    every = [*values[0]] if len(values) == 1 else [*values]
+    numbers = all(isinstance(each, (int, float, *SYMBOLIC)) for each in every)
+    sizes = numbers and any(isinstance(each, SYMBOLIC) for each in every)
+    return reduce(symbolic, every) if sizes else plain(every)
+
+
+KEPT: Mapping[str, Any] = types.MappingProxyType(
+    {"int": Int, "float": Float, "len": length, "min": smallest, "max": greatest}
+)
+"""What stands for the names of Python's own in such code."""
+
+
+def asks_for_sizes(error: Any) -> bool:
+    """Whether the line that an error of capture names calls int or len."""
+    return ASKED.search(getattr(error, "source", "")) is not None
+
+
+@contextmanager
+def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[None]:
+    """A block in which the modules of Python that a model's code stands in, and those whose globals are `places`, have
+    an `int`, `float`, `len`, `min` and `max` that keep sizes, and numbers out of data.
+
+    Who compares types with `is`, or hands `int` to torch as an element type, sees the difference: this is for models
+    that cannot be traced without, or of which a size is fixed or in relation to others without.
+    """
+    changed: list[tuple[dict[str, Any], str]] = []
+    try:
+        for names in (*namespaces(module), *places):
+            for name, kept in KEPT.items():
+                if name not in names:
+                    names[name] = kept
+                    changed.append((names, name))
+        yield
+    finally:
+        for names, name in changed:
+            del names[name]
+
+
+def namespaces(module: torch.nn.Module) -> Iterator[dict[str, Any]]:
+    """The globals of the functions of a model, but for torch's own."""
+    for each in module.modules():
+        for kind in type(each).__mro__:
+            place = sys.modules.get(kind.__module__)
+            if place is not None and kind.__module__.partition(".")[0] not in ("torch", "builtins", "lowering"):
+                yield vars(place)
+        forward = vars(each).get("forward")
+        if isinstance(forward, types.FunctionType):
+            yield forward.__globals__
