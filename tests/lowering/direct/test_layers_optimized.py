@@ -1,0 +1,83 @@
+"""Deep models of transformers are optimized layer by layer as a whole graph is: the same text comes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import irkit
+from lowering import lower
+from passes import optimize
+from passes.pipelines.standard import RULES, pipeline
+from passes.whole_graph.equal_layers import layers_of
+
+transformers = pytest.importorskip("transformers", reason="the extra transformers is not installed")
+
+DEPTH = 8
+TOKENS = {"input_ids": {0: "batch", 1: "seq"}}
+IMAGE = {"image_size": 16, "patch_size": 4}
+SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": DEPTH, "num_attention_heads": 4}
+
+
+def decoder(name: str, **options: Any) -> tuple[Any, dict[str, Any], Any]:
+    """A small causal model of that name, without a cache."""
+    config = getattr(transformers, f"{name}Config")(**SIZES, vocab_size=100, **options)
+    model = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
+    return model, {"input_ids": torch.randint(0, 90, (2, 5)), "use_cache": False}, {**TOKENS, "use_cache": None}
+
+
+def t5() -> tuple[Any, dict[str, Any], Any]:
+    """A small encoder of T5."""
+    config = transformers.T5Config(d_model=32, d_ff=48, d_kv=8, num_layers=DEPTH, num_heads=4, vocab_size=100)
+    return transformers.T5EncoderModel(config), {"input_ids": torch.randint(0, 90, (2, 5))}, TOKENS
+
+
+def whisper() -> tuple[Any, dict[str, Any], Any]:
+    """A small encoder of Whisper."""
+    config = transformers.WhisperConfig(
+        d_model=32, encoder_layers=DEPTH, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=48, decoder_ffn_dim=48, vocab_size=100, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1,
+    )  # fmt: skip
+    given = {"input_features": torch.randn(2, 80, 3000)}
+    return transformers.WhisperModel(config).get_encoder(), given, {"input_features": {0: "batch"}}
+
+
+def vit() -> tuple[Any, dict[str, Any], Any]:
+    """A small ViT."""
+    config = transformers.ViTConfig(**SIZES, **IMAGE)
+    return transformers.ViTModel(config), {"pixel_values": torch.randn(2, 3, 16, 16)}, {"pixel_values": {0: "batch"}}
+
+
+def bert() -> tuple[Any, dict[str, Any], Any]:
+    """A small BERT."""
+    config = transformers.BertConfig(**SIZES, vocab_size=100)
+    return transformers.BertModel(config), {"input_ids": torch.randint(0, 90, (2, 5))}, TOKENS
+
+
+MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any], Any]]] = {
+    "llama": lambda: decoder("Llama", num_key_value_heads=2),
+    "qwen3": lambda: decoder("Qwen3", num_key_value_heads=2, head_dim=8),
+    "gemma2": lambda: decoder("Gemma2", num_key_value_heads=2, head_dim=8),
+    "neox": lambda: decoder("GPTNeoX"),
+    "mixtral": lambda: decoder("Mixtral", num_key_value_heads=2, num_local_experts=2),
+    "bert": bert, "vit": vit, "t5": t5, "whisper": whisper,
+}  # fmt: skip
+
+VARIED = ("gemma2", "mixtral")
+"""Models whose layers differ in more than weights, so that they are optimized one by one."""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_of_a_model_become_what_they_become_one_by_one(name: str) -> None:
+    torch.manual_seed(0)
+    model, kwargs, names = MODELS[name]()
+    graph = lower(model.eval(), (), kwargs, dynamic_shapes=names)
+    layers = layers_of(graph)
+    assert name in VARIED or (layers is not None and len(layers.each) >= DEPTH - 2)
+    found = optimize(graph)
+    assert str(found) == str(pipeline(2, RULES[2], alike=False).run(graph))
+    irkit.verify(found)
