@@ -77,23 +77,30 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
     conditions, and takes more sizes by those: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
     if not (found.run.tracer.asked.asked_for_tracer and any(guard.expr is not None for guard in found.guards)):
         return found
+    points = points_around(found, request)
+    ours = taken(found, points)
+    if len(ours) == len(points):  # no other way takes more
+        return found
     try:
         other = opened(partial(first_run, for_tracer=True), request, known, widen, branching)
     except Exception:  # what sizes are to that tracer, tensors, they are not here
         return found
     if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
         return found
-    ours, theirs = (taken(each, request) for each in (found, other))
-    if not ours < theirs:
+    if not ours < taken(other, points_around(other, request)):
         return found
     return attrs.evolve(other, notes=(*other.notes, "the model took the ways that it has for torch.jit.trace"))
 
 
-def taken(found: Found, request: Request) -> frozenset[int]:
-    """Which of the sizes around the example's a run takes, by their number."""
+def points_around(found: Found, request: Request) -> list[dict[str, int]]:
+    """Sizes around the example's."""
     hints = {**found.run.tracer.asked.hints, **request.hints}
     points = [{**hints, **{name: size * times + more for name, size in request.hints.items()}} for times, more in NEAR]
-    points += [{**hints, name: size} for name in request.hints for size in range(1, SMALL)]
+    return points + [{**hints, name: size} for name in request.hints for size in range(1, SMALL)]
+
+
+def taken(found: Found, points: Sequence[Sizes]) -> frozenset[int]:
+    """Which of some sizes a run takes, by their number."""
     return frozenset(i for i, point in enumerate(points) if inside(found, point) and allows(found, point))
 
 
