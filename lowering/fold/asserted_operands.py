@@ -9,6 +9,7 @@ from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast, scalar
@@ -22,7 +23,8 @@ LOSSES = frozenset(f"aten::{name}" for name in "cross_entropy_loss nll_loss nll_
 SEGMENTS = "aten::segment_reduce"
 NARROW = "aten::narrow"
 PACK = "aten::_pack_padded_sequence"
-ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK}
+ALIGNED = "aten::ctc_loss"
+ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED}
 """The operators that assert something of what their operands hold."""
 
 
@@ -38,6 +40,8 @@ def asserted_conditions(
         yield from part_asserted(line, *args, **kwargs)
     elif name == PACK:
         yield from lengths_asserted(line, *args, **kwargs)
+    elif name == ALIGNED:
+        yield from labels_asserted(line, *args, **kwargs)
     elif name in LOSSES:
         yield from items_ignored(args[0], args[1], args[4] if len(args) > 4 else kwargs.get("ignore_index", -100), line)
     elif name in GROUPED:
@@ -84,6 +88,19 @@ def items_ignored(scores: Value, target: Value, ignored: int, line: str) -> Iter
     if not target.dtype.is_float and has_no_class(scores) and not has_no_item(target):
         others = op.ReduceSum(cast(op.Not(op.Equal(target, scalar(ignored, target.dtype))), DType.INT64), keepdims=0)
         yield Check(op.Equal(others, const(0, "i64")), "there is no class, and no item names one", line)
+
+
+def labels_asserted(
+    line: str, log_probs: Value, targets: Value, input_lengths: Any, target_lengths: Any, *_: Any, **__: Any
+) -> Iterator[Check]:
+    """What ctc_loss asserts of labels: that each is a class. torch does not look, and reads what lies elsewhere."""
+    labels, classes = cast(targets, DType.INT64), log_probs.shape[-1]
+    end = shape_vector((classes,), *binders((classes,), log_probs))
+    wrong = op.Or(op.Less(labels, const(0)), op.GreaterOrEqual(labels, end))
+    if targets.rank == 2:
+        wrong = op.And(wrong, are_labels(targets.shape[1], lengths_of(target_lengths)))
+    none = op.ReduceSum(cast(wrong, DType.INT64), keepdims=0)
+    yield Check(op.Equal(none, const(0, "i64")), "the labels of ctc_loss are classes", line)
 
 
 def ends_asserted(line: str, rows: Value, matrices: Value, offs: Value | None = None, *_: Any) -> Iterator[Check]:

@@ -84,7 +84,9 @@ def reflected(vectors: Value, tau: Value, start: Value, *, backward: bool) -> Va
         below = where(op.Greater(rows, k), take(matrix, k, 2), number(0, matrix))
         v = unsqueeze(where(op.Equal(rows, k), number(1, matrix), below), 2)
         scaled = mul(v, unsqueeze(turn, 1, 2))
-        return (sub(made, matmul(scaled, matmul(adjoint(v), made))),)
+        turned = matmul(scaled, matmul(adjoint(v), made))
+        # Both have as many rows as torch requires, which may not be known yet where they have names of their own.
+        return (sub(made, turned if turned.shape == made.shape else reshape(turned, made.shape)),)
 
     (made,) = scan(step, [merge_batches(start)], [iota(count), turns], backward=backward)
     return reshape(made, start.shape)

@@ -14,6 +14,7 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.dims import Dim
 from lowering.tensors.pieces import mean
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import iota, up_to
@@ -44,6 +45,8 @@ def aten_ctc_loss(
     wrong = op.Not(op.Equal(op.ReduceSum(labels), count)) if targets.rank == 1 and not single else None
     labels = up_to(labels, targets.shape[-1], wrong)
     padded = padded_targets(targets, target_lengths, log_probs.shape[1])
+    if targets.rank == 2:  # what pads the labels may be any number
+        padded = op.Where(are_labels(targets.shape[1], labels), padded, const(np.array(0)))
     loss = op.Neg(log_likelihood(log_probs, padded, frames, labels, blank))
     if zero_infinity:
         loss = op.Where(op.IsInf(loss), scalar(0, loss.dtype), loss)
@@ -60,6 +63,11 @@ def lengths_of(lengths: Any) -> Value:
     if not isinstance(lengths, Value):
         return const(np.array(lengths, dtype=np.int64).reshape(-1))
     return op.Reshape(cast(lengths, DType.INT64), np.array([-1]))
+
+
+def are_labels(count: Dim, lengths: Value) -> Value:
+    """(N, count): whether each place is before the length of its sample.  lengths: (N,)."""
+    return op.Less(iota(count), op.Unsqueeze(lengths, np.array([1])))
 
 
 def padded_targets(targets: Value, lengths: Any, batch: Any) -> Value:

@@ -239,3 +239,23 @@ def test_tensors_as_matrices() -> None:
     b = torch.randn(2, 3, dtype=torch.float64)
     check(linalg.tensorsolve, x, b, dynamic_shapes=[*shapes, {0: Dim.AUTO, 1: Dim.AUTO}])
     check(lambda a, v: linalg.tensorsolve(a, v, dims=(0,)), torch.randn(6, 2, 3, dtype=torch.float64), b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_reflections_of_rows_that_are_not_known_to_be_equal(dtype: torch.dtype) -> None:
+    """Each tensor's sizes vary by themselves; torch requires that the rows are as many."""
+
+    def inputs(rows: int, columns: int) -> tuple[torch.Tensor, ...]:
+        return *torch.geqrf(torch.randn(rows, 2, dtype=dtype)), torch.randn(rows, columns, dtype=dtype)
+
+    auto = torch.export.Dim.AUTO
+    varying = ({0: auto, 1: auto}, {0: auto}, {0: auto, 1: auto})
+    program = to_onnx(lambda a, t, c: torch.ormqr(a, t, c, True, True), inputs(5, 3), dynamic_shapes=varying)
+    for rows, columns in ((5, 3), (5, 1), (6, 3)):
+        a, t, c = inputs(rows, columns)
+        try:
+            found = program(a, t, c)
+        except ContractError:
+            assert (rows, columns) != (5, 3)
+            continue
+        torch.testing.assert_close(found, torch.ormqr(a, t, c, True, True), rtol=1e-4, atol=1e-4)

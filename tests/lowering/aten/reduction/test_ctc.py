@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from irkit.doors.to_onnx import to_onnx
+from irkit.errors import IrkitError
 from lowering.program.check import run
 
 
@@ -56,3 +57,27 @@ def test_one_sample() -> None:
     for reduction in ("none", "mean", "sum"):
         report = run(to_onnx(Loss(reduction=reduction), inputs), inputs, {}, rtol=1e-5)
         assert not report.problem, report.problem
+
+
+@pytest.mark.parametrize("way", ["direct", "torch.export"])
+@pytest.mark.parametrize("single", [False, True])
+def test_labels_that_are_no_class_are_refused_but_where_they_pad(single: bool, way: str) -> None:
+    """torch reads what lies elsewhere in memory."""
+    targets = torch.tensor([1, 2]) if single else torch.tensor([[1, 2, 0], [3, 1, 2]])
+    frames, labels = ((6,), (2,)) if single else ([6, 6], [2, 3])
+    scores = torch.randn(6, 4) if single else torch.randn(6, 2, 4)
+    given = (scores, targets, torch.tensor(frames), torch.tensor(labels))
+    varying = ({scores.dim() - 1: "classes"}, None, None, None)
+    program = to_onnx(Loss(reduction="none"), given, dynamic_shapes=varying, capture=way)
+    with pytest.raises(IrkitError, match="the labels of ctc_loss are classes"):
+        program(scores[..., :2], *given[1:])
+    for label in (-1, 4):
+        wrong = targets.clone()
+        wrong[..., 0] = label
+        with pytest.raises(IrkitError, match="the labels of ctc_loss are classes"):
+            program(scores, wrong, *given[2:])
+        if not single:
+            padded = targets.clone()
+            padded[0, 2] = label
+            report = run(program, (scores, padded, *given[2:]), {}, rtol=1e-5)
+            assert not report.problem, report.problem
