@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import torch
@@ -21,6 +23,9 @@ from transformers.exporters.base import ExportedModel
 from transformers.exporters.utils import decompose_for_generation
 
 import irkit.transformers
+from irkit.errors import ContractError
+from tests.zoo.case import Case
+from tests.zoo.cases import TRANSFORMERS
 from tests.zoo.generating import GENERATORS, Generator
 
 PAGE = Path(__file__).parents[2] / "docs" / "measured" / "transformers_exports.md"
@@ -34,10 +39,24 @@ Written by `make transformers-exports`: tiny models of transformers {version} wi
 `from_pretrained`. Each component is compared with eager on the inputs that transformers decomposed, as exported and as
 read from the file; where there are a prefill and a decode, tokens are generated greedily through the runners too.
 
-{count} of {total} agree throughout.
+{count} of {total} models that generate agree throughout.
 
 | model | components | tokens | seconds |
 | --- | --- | --- | --- |
+"""
+ONCE = """
+## One forward
+
+What transformers' own tests of its exporters do with every class of a model, of the models of
+[docs/measured/models.md](models.md): one forward is exported at its sizes, and with `dynamic=True`, saved and read, and
+compared with eager; the dynamic one at other sizes too, each of which it gives right or refuses. The batch, tokens and
+caches vary, not the sizes of images and sounds, and not the lengths of two texts in one forward.
+transformers' OnnxExporter lists no architectures: it takes any, and patches what torch.export or torch.onnx stop at.
+
+{count} of {total} agree throughout.
+
+| model | fixed | dynamic | other sizes: right, refused | seconds |
+| --- | --- | --- | --- | --- |
 """
 
 
@@ -116,19 +135,99 @@ def row_of(generator: Generator) -> Row:
     return Row(generator.name, names, tokens, time.process_time() - start, problem)
 
 
+@attrs.frozen
+class OnceRow:
+    """What became of one forward of a model: at its sizes, with sizes that vary, and how many others were right and
+    refused."""
+
+    name: str
+    fixed: str
+    dynamic: str = ""
+    right: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.fixed == self.dynamic == "agrees"
+
+    def __str__(self) -> str:
+        return f"| {self.name} | {self.fixed} | {self.dynamic} | {self.right}, {self.refused} | {self.seconds:.1f} |"
+
+
+def by_name(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, as transformers' exporters take them."""
+    names = list(inspect.signature(model.forward).parameters)
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def require_equal(found: Any, expected: Any) -> None:
+    """Raises AssertionError for results that are not close."""
+    for a, b in zip(tensors(found), tensors(expected), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def exported_once(case: Case, dynamic: bool) -> tuple[Any, Any]:
+    """(the export of one forward as it is read from files, the model), compared at its own sizes."""
+    irkit.transformers.register()
+    model, args, kwargs = case.build()
+    asked = by_name(model, args, kwargs)
+    config = irkit.transformers.IrkitConfig(dynamic=dynamic)
+    with torch.no_grad():
+        expected = model(**copy.deepcopy(asked))
+    made = AutoHfExporter.from_config(config).export(cast(Any, model), copy.deepcopy(asked), config)
+    require_equal(made(**copy.deepcopy(asked)), expected)
+    with tempfile.TemporaryDirectory() as folder:
+        made.save_pretrained(folder)
+        read = ExportedModel.from_pretrained(folder)
+        require_equal(read(**copy.deepcopy(asked)), expected)
+    return made, model
+
+
+def once_row(case: Case) -> OnceRow:
+    """What becomes of one forward of a model."""
+    start, said, right, refused = time.process_time(), list[str](), 0, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dynamic in (False, True):
+            try:
+                made, model = exported_once(case, dynamic)
+                for sizes in case.assignments if dynamic else ():
+                    asked = by_name(model, *case.inputs(sizes))
+                    with torch.no_grad():
+                        expected = model(**copy.deepcopy(asked))
+                    try:
+                        require_equal(made(**copy.deepcopy(asked)), expected)
+                        right += 1
+                    except ContractError:
+                        refused += 1
+                said.append("agrees")
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}" + (f": {error.__cause__}" if error.__cause__ else "")
+                said.append(" ".join(text.split())[:300].replace("|", "/"))
+    return OnceRow(case.name, said[0], said[1], right, refused, time.process_time() - start)
+
+
 def main() -> None:
     """Tries the models, prints a row each, and writes the page where all were tried."""
     import transformers
 
-    names, rows = sys.argv[1:], list[Row]()
+    names, rows, once = sys.argv[1:], list[Row](), list[OnceRow]()
     for generator in GENERATORS:
         if not names or generator.name in names:
             rows.append(row_of(generator))
             print(rows[-1], flush=True)
+    for case in TRANSFORMERS:
+        if not names or case.name in names:
+            once.append(once_row(case))
+            print(once[-1], flush=True)
     good = sum(not row.problem and row.tokens != "other tokens" for row in rows)
     if not names:
         head = HEAD.format(version=transformers.__version__, count=good, total=len(rows))
-        PAGE.write_text(head + "\n".join(map(str, rows)) + "\n", encoding="utf-8")
+        other = ONCE.format(count=sum(row.agrees for row in once), total=len(once))
+        page = head + "\n".join(map(str, rows)) + "\n" + other + "\n".join(map(str, once)) + "\n"
+        PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ from lowering.decoding.program_files import KEY
 from lowering.errors import CaptureError
 from lowering.program.program import Program
 from lowering.records.torch_internals import pytree
-from tests.tables.transformers_exports import row_of
+from tests.tables.transformers_exports import once_row, row_of
+from tests.zoo.cases import case_named
 from tests.zoo.generating import generator_named, prompt
 
 
@@ -114,3 +115,11 @@ def test_caches_are_named_by_irkit_though_transformers_registered_them() -> None
     assert dict(program.report.inputs)["past_key_values.0.key"] == "f32[2, 2, past, 8]"
     kind = pytree.SUPPORTED_NODES[transformers.DynamicCache]
     assert kind.flatten_fn.__module__.startswith("transformers.exporters")  # as it was
+
+
+@pytest.mark.parametrize("name", ["bert", "resnet", "t5_step"])
+def test_one_forward_agrees_at_its_sizes_and_refuses_those_that_are_fixed(name: str) -> None:
+    """`make transformers-exports` tries all models of the zoo."""
+    row = once_row(case_named(name))
+    assert row.agrees and row.right + row.refused == len(case_named(name).assignments), row
+    assert row.right == (4 if name == "bert" else 0)
