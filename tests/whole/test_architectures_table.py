@@ -47,6 +47,11 @@ def branched(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if x.shape[1] == 1 else x * 2
 
 
+def divided(x: torch.Tensor) -> torch.Tensor:
+    """Another number for larger batches."""
+    return x + 1 if x.shape[0] > 2 else x * 2
+
+
 def calls(_: torch.nn.Module) -> Sets:
     """Calls at three sizes."""
     sizes = [{"batch": 2, "seq": 7}, {"batch": 3, "seq": 7}, {"batch": 5, "seq": 1}]
@@ -58,7 +63,8 @@ def calls(_: torch.nn.Module) -> Sets:
     [
         (torch.relu, "right", ""),
         (lambda x: x + torch.rand_like(x), "random", ""),
-        (branched, "refuses", "ContractError"),
+        (branched, "rewritten", ""),
+        (divided, "refuses", "ContractError"),
         (accumulated, "rewritten", ""),
         (looped, "fixed", "dimension 1 of 'x' was to vary as 'seq'"),
         (lambda x: x.reshape(-1, 5), "no eager", "RuntimeError: shape"),

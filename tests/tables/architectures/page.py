@@ -17,7 +17,8 @@ random weights, and nothing is downloaded. Whether it runs in eager decides whet
 every axis dynamic that its inputs may vary, writes the file, and the file's results on ONNX Runtime are compared with
 eager's at each size: structure, element types, shapes and numbers. *Seconds* are CPU seconds from the module to the
 file, and those of torch.export alone on a sample. What is not right has its reason, the line, and whose it is. Of
-transformers each configuration class has a line, with a head where there is one, and then the main model has another.
+transformers each configuration class that was measured has a line, with a head where there is one; the main model
+beside it has another.
 
 - *right*: the same at every size, with all axes dynamic.
 - *rewritten*: the same, exported with `rewrite=True`, which computes the model's own loops, and what it does at one
