@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from irkit.runtimes.exchange import Answer, is_answered, read_answers, write_request
+from irkit.runtimes.exchange import Answer, is_answered, is_second, mark_second, read_answers, write_request
 from irkit.runtimes.known import Runtime, runtime_named
 
 TAIL = 600
@@ -41,7 +41,8 @@ def run_files(
     jobs: Sequence[Job], runtime: str | Runtime = "onnxruntime", *, seconds: float = 600.0
 ) -> Iterator[tuple[Answer, ...]]:
     """The answers of `run_file` for each of some files, in order, which one process runs; where it ends early, what it
-    was at has the problem, and another process goes on. `seconds` are for each process."""
+    was at has the problem, and another process goes on: from there, where the runtime has a second way to load a file.
+    `seconds` are for each process."""
     chosen = runtime_named(runtime) if isinstance(runtime, str) else runtime
     chosen.require()
     with tempfile.TemporaryDirectory(prefix="irkit-") as folder:
@@ -55,8 +56,12 @@ def run_files(
             problem = process_of(chosen, pending, seconds)
             done = next((at for at, each in enumerate(pending) if not is_answered(each)), len(pending))
             yield from (read_answers(each, "") for each in pending[:done])
-            yield from (read_answers(each, problem) for each in pending[done : done + 1])
-            pending = pending[done + 1 :]
+            pending = pending[done:]
+            if pending and chosen.tries_again and not is_second(pending[0]):
+                mark_second(pending[0])
+                continue
+            yield from (read_answers(each, problem) for each in pending[:1])
+            pending = pending[1:]
 
 
 def process_of(runtime: Runtime, requests: Sequence[Path], seconds: float) -> str:

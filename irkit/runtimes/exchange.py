@@ -94,3 +94,13 @@ def is_answered(request: Path) -> bool:
 def outputs_of(request: Path) -> list[Path]:
     """The files that the answers to a request go to."""
     return [Path(call["output"]) for call in json.loads(request.read_text(encoding="utf-8"))["calls"]]
+
+
+def mark_second(request: Path) -> None:
+    """Says of a request that the process ended at it, and that this is the second time."""
+    request.with_name("second").touch()
+
+
+def is_second(request: Path) -> bool:
+    """True where a process ended at the request before."""
+    return request.with_name("second").exists()

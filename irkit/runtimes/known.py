@@ -22,14 +22,16 @@ EXTRA = 'pip install "irkit[runtimes]"'
 
 @attrs.frozen
 class Runtime:
-    """A runtime: its name, the target to export for, the package that it comes in, how it is installed, and the script
-    of node's that runs it, if it is none of Python's."""
+    """A runtime: its name, the target to export for, the package that it comes in, how it is installed, the script of
+    node's that runs it, if it is none of Python's, and whether it has a second way to load a file at which its process
+    ended."""
 
     name: str
     target: str
     package: str
     install: str = EXTRA
     script: str = ""
+    tries_again: bool = False
 
     def version(self) -> str:
         """The version that is installed; empty where it is not."""
@@ -70,7 +72,7 @@ RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
         each.name: each
         for each in (
             Runtime("openvino", "openvino", "openvino"),
-            Runtime("tract", "tract", "tract"),
+            Runtime("tract", "tract", "tract", tries_again=True),
             Runtime("onnx-reference", "onnx-reference", "onnx", "pip install onnx"),
             Runtime(
                 "onnxruntime-web",

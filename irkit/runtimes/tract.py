@@ -43,6 +43,20 @@ def load(path: Path) -> Callable[[Mapping[str, np.ndarray]], Answer]:
         whole = prepared(tract, path, None)
     except Exception as error:  # tract's own class, which is known only where tract is
         whole, failed["why"] = None, str(error)
+    return runs(tract, path, whole, failed)
+
+
+def load_fixed(path: Path) -> Callable[[Mapping[str, np.ndarray]], Answer]:
+    """The same for a file at which the process ended, as it may at dimensions that vary: sizes are fixed at once."""
+    tract = library("tract")
+    tract.onnx()
+    return runs(tract, path, None, {"why": "the process ended at dimensions that vary"})
+
+
+def runs(
+    tract: Any, path: Path, whole: tuple[list[str], Any] | None, failed: dict[str, str]
+) -> Callable[[Mapping[str, np.ndarray]], Answer]:
+    """What runs the file: prepared as a whole where it is, and for the sizes of each call where that fails."""
 
     def run(feeds: Mapping[str, np.ndarray]) -> Answer:
         if whole is not None:
@@ -76,9 +90,18 @@ def prepared(tract: Any, path: Path, feeds: Mapping[str, np.ndarray] | None) -> 
 
 
 def undeclared(path: Path) -> bytes:
-    """The model in a file without the types that it declares of what lies between inputs and outputs."""
+    """The model in a file without the types that it declares of what lies between inputs and outputs, and without the
+    shapes of what goes into bodies and comes out of them."""
     model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]: onnx's own, of os.PathLike
-    model.graph.ClearField("value_info")
+    pending = [model.graph]
+    while pending:
+        graph = pending.pop()
+        graph.ClearField("value_info")
+        bodies = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+        for port in (port for body in bodies for port in (*body.input, *body.output)):
+            if port.type.HasField("tensor_type"):
+                port.type.tensor_type.ClearField("shape")
+        pending += bodies
     return model.SerializeToString()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +71,20 @@ def written(case: Case, path: Path) -> TorchFile:
     expected: list[tuple[np.ndarray, ...]] = []
     for dims in sizes:
         args, kwargs = case.inputs(dims)
-        leaves = [leaf for leaf in found.leaves_of(copied(args), copied(kwargs)) if isinstance(leaf, torch.Tensor)]
-        feeds.append({name: array_of(leaf) for name, leaf in zip(names, leaves, strict=True)})
+        leaves = found.leaves_of(copied(args), copied(kwargs))
+        feeds.append(dict(zip(names, arrays_of(leaves, len(names)), strict=True)))
         with torch.no_grad(), found.pytrees():
             results = pytree.tree_leaves(model(*copied(args), **copied(kwargs)))
-        expected.append(tuple(array_of(leaf) for leaf in results if isinstance(leaf, torch.Tensor)))
+        expected.append(arrays_of(results, len(made.model.graph.outputs)))
     return TorchFile(path, sizes, tuple(feeds), tuple(expected))
+
+
+def arrays_of(leaves: Sequence[Any], count: int) -> tuple[np.ndarray, ...]:
+    """The tensors of some leaves as arrays; the numbers among them, too, where a file with `count` ports has these."""
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(tensors) < count:
+        tensors = [torch.as_tensor(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor | int | float)]
+    return tuple(map(array_of, tensors))
 
 
 def in_one_line(error: BaseException) -> str:
