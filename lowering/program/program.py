@@ -195,15 +195,19 @@ class Program:
         cannot run the model on what the contract allows; StaleError where a weight was written into since the export.
         """
         feeds = self.feeds(args, dict(kwargs or {}), state)
-        ports = self.graph.signature.results
         found = self.kept(self.found(self.narrowed(feeds)))
         if self.is_sized_by_data:
             check_sizes(self.ready, sizes_after(self.graph, self.sizes_of(feeds), [r.shape for r in found]))
+        return self.taken(found)
+
+    def taken(self, found: Sequence[Any]) -> tuple[Any, dict[str, torch.Tensor]]:
+        """(result, state) that the arrays of a run say, those of its conditions left out."""
         if self.precision is not None:
             found = [wide(r, v.type) for r, v in zip(found, self.graph.results, strict=True)]
+        ports = self.graph.signature.results
         results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, found, strict=True)]
         after: dict[str, torch.Tensor] = {}
-        for port, result in zip(self.graph.signature.results, results, strict=True):
+        for port, result in zip(ports, results, strict=True):
             if port.role == "state":
                 after[port.binds] = result
         return self.lowered.captured.result_of(self.lowered.leaves_from(results)), after

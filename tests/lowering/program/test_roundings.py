@@ -1,0 +1,72 @@
+"""What a check leaves to a model that rounds to integers: what its roundings may make, and no tenth of its results."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+import torch
+
+from irkit import to_onnx
+from lowering.program import check
+from lowering.program.program import Program
+from lowering.program.roundings import evaluated, has_roundings, within_room
+
+
+class Rounding(torch.nn.Module):
+    """Two products of numbers that are rounded to steps. Where `wrong` says so, a quantization has another scale, or a
+    row of weights is another one."""
+
+    def __init__(self, wrong: str = "") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(16, 32), torch.nn.Linear(32, 8)
+        self.scale = 0.051 if wrong == "scale" else 0.05
+        if wrong == "weight":
+            with torch.no_grad():
+                self.second.weight[2] *= 1.02
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127))
+        x = torch.fake_quantize_per_tensor_affine(torch.relu(x), self.scale, 0, -128, 127)
+        return torch.fake_quantize_per_tensor_affine(self.second(x), 0.01, 0, -128, 127)
+
+
+def exported(wrong: str = "") -> Program:
+    """The program of the model, or that of a wrong one, which is compared with the right model."""
+    x = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
+    right, other = (to_onnx(Rounding(each).eval(), (x,), dynamic_shapes=({0: "batch"},)) for each in ("", wrong))
+    return attrs.evolve(other, model=right.model)
+
+
+def test_a_model_that_rounds_agrees_and_what_is_left_to_onnx_runtime_is_said() -> None:
+    program = exported()
+    report = program.check(4)
+    assert has_roundings(program.ready) and report, report
+    told = [run for run in report.runs if run.rounds]
+    assert told and all("the graph itself agrees but for ties" in str(run) for run in told)
+
+
+@pytest.mark.parametrize("wrong", ("scale", "weight"))
+def test_what_is_wrong_and_less_than_a_tenth_of_the_results_is_caught(wrong: str) -> None:
+    program = exported(wrong)
+    args, kwargs = check.rebuilt(program, check.examples(program))
+    expected, _ = check.reference(program, args, kwargs)
+    gap = float((program(*args, **kwargs) - expected).abs().max())
+    assert 0 < gap < 0.1 * float(expected.abs().max()), "a tenth of the largest result would let it pass"
+    report = program.check(0)
+    assert not report and "as irkit evaluates the graph" in str(report)
+
+
+def test_numbers_in_the_middle_between_two_steps_may_be_rounded_to_either() -> None:
+    class Halves(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fake_quantize_per_tensor_affine(x, 0.5, 0, -128, 127)
+
+    for x, apart in (([0.25, 0.75, -1.25], True), ([0.26, 0.74, 0.0], False)):
+        x = torch.tensor(x)
+        program = to_onnx(Halves(), (x,))
+        feeds = program.feeds((x,), {})
+        exact = evaluated(program, feeds)
+        assert torch.equal(exact, Halves()(x)) and program.check()
+        other = torch.where(exact > 0, exact - 0.5, exact + 0.5)
+        assert torch.equal(within_room(program, other, exact, feeds), other if apart else exact)
