@@ -6,7 +6,8 @@ What a target lacks is tried in this order, for each value, operands first:
    (`passes.legal.runtime.expansions`);
 2. where only the element type has no kernel: casts to a wider one, the operator, and casts back, noted on the origin
    of the operator as `upcast[bf16->f32]`;
-3. ONNX's own definition of the operator by others;
+3. ONNX's own definition of the operator by others, or, on runtimes beside ONNX Runtime, what stands for it there in
+   float64;
 4. where float64 has no kernel and nothing above helps: casts to float32 and back, noted as `downcast[f64->f32]`.
 
 What an older opset has other words for is no matter: `irkit.onnx.writing.downgrade` writes it so. Each result is
@@ -95,6 +96,11 @@ FLOAT64: Mapping[str, Expansion] = {
     **DOUBLES, **WINDOWS, **RECURRENT, **DETERMINANTS, "GroupNormalization": group_normalization,
 }  # fmt: skip
 """How operators are expanded where their operands are float64."""
+
+ELSEWHERE: Mapping[str, Expansion] = {
+    **RECURRENT, **{name: WINDOWS[name] for name in ("AveragePool", "LpPool", "Col2Im")},
+}  # fmt: skip
+"""Those of them that are right in each element type."""
 
 WRAPS = frozenset((
     "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "MatMul", "ReduceSum", "CumSum",
@@ -354,7 +360,7 @@ def legal_rule(target: Target) -> Rule:
         if not why:
             quicker = faster(m, value, target)
             return decline("it runs") if quicker is None else quicker
-        for attempt in (foreign, expanded, recast, defined, narrowed):
+        for attempt in (foreign, expanded, recast, defined, elsewhere, narrowed):
             found = attempt(m, value, target)
             if found is not None:
                 return found
@@ -417,6 +423,13 @@ def defined(m: Match, value: Value, target: Target) -> Expanded:
     """The operator by ONNX's own definition, or irkit's of one of ONNX Runtime's; None where there is none."""
     found = by_function(m, value)
     return by_definition(m, value) if found is None else found
+
+
+def elsewhere(m: Match, value: Value, target: Target) -> Any:
+    """The operator by those that stand for it in float64 on ONNX Runtime, on another runtime that lacks it; None where
+    there are none, or they are of float64 alone."""
+    function = ELSEWHERE.get(value.op) if target.provider in MEASURED else None
+    return None if function is None else function(m, value)
 
 
 # ---------------------------------------------------------------------------------------------- element types

@@ -64,6 +64,11 @@ ROUNDS: Mapping[str, int] = {
     "GridSample": 12,
     "Attention": 20,
     "ConvTranspose": 6,
+    "GatherElements": 6,
+    "Unique": 6,
+    "LSTM": 12,
+    "GRU": 12,
+    "RNN": 12,
 }
 """Samples for each element type of the first operand; two of others."""
 
@@ -83,6 +88,7 @@ SEEN: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "Range": {"T": ("tensor(int32)", "tensor(int64)")},
         "ConstantOfShape": {},
         "GatherND": {},
+        "ScatterND": {},
         "BatchNormalization": {},
     },
 }

@@ -9,15 +9,29 @@ import numpy as np
 
 from irkit.build import call, const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType, types_of
+from irkit.core.types import DType, Tuple, types_of
 from irkit.core.vocabulary import ITEM, SHAPE_VECTOR
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
+from irkit.support.results import as_tuple
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
-from passes.analysis.questions import VIEWS, axes_of, is_known, number, positive, vector
+from passes.analysis.questions import VIEWS, axes_of, is_known, number, operand, scan_axes, vector
+from passes.legal.float64.recurrent import recurrent
+from passes.legal.float64.windows import average_pool
+from passes.legal.opsets.onnx_functions import by_function
+from passes.legal.runtime.empty import parted
 from passes.legal.runtime.expansions import attention, attention_of_heads, causal, heads_of, ordinals, pad_wrap
 
-__all__ = ["attention", "attention_of_heads", "causal", "gather_elements", "heads_of", "pad_wrap", "split_by_slices"]
+__all__ = [
+    "attention",
+    "attention_of_heads",
+    "causal",
+    "gather_elements",
+    "heads_of",
+    "pad_wrap",
+    "recurrent",
+    "split_by_slices",
+]
 
 Expansion = Callable[[Match, Value], Any]
 
@@ -67,7 +81,7 @@ def slice_by_lookups(m: Match, value: Value) -> Value | None:
     if steps is not None and (steps.blob is None or not bool(np.all(steps.blob.array == 1))):
         return None
     found = x
-    for at, axis in enumerate(positive(along, x.rank)):
+    for at, axis in enumerate(a % x.rank for a in along):
         size = x.shape[axis]
         if not is_bound(m, (size,), bound_by(x)):
             return None
@@ -254,3 +268,106 @@ def keeps_extremes(x: Value | None) -> bool:
         return False
     test = x.inputs[0] if x.op == "Where" else None
     return not (test is not None and test.op == "Or" and test.inputs[0] is not None and test.inputs[0].op == "IsNaN")
+
+
+def by_definition(m: Match, value: Value) -> Any:
+    """The operator by ONNX's own definition of it"""
+    return by_function(m, value)
+
+
+def laid_out_mean(m: Match, value: Value) -> Value | None:
+    """AveragePool of windows that begin in the image and end outside -> their means, from the windows laid out"""
+    return average_pool(m, value)
+
+
+def pads_along(value: Value) -> dict[int, tuple[int, int]] | None:
+    """How much a Pad adds before and after, for each axis that it names; None where no constants say it."""
+    x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
+    along = axes_of(axes) if axes is not None else tuple(range(x.rank)) if x is not None else None
+    if x is None or pads is None or along is None:
+        return None
+    return {axis % x.rank: (pads[i], pads[len(along) + i]) for i, axis in enumerate(along)}
+
+
+def has_negative(value: Value) -> bool:
+    """True for a Pad of constants, some of them below zero: it takes elements away."""
+    return any(min(each) < 0 for each in (pads_along(value) or {}).values())
+
+
+def sliced_and_padded(m: Match, value: Value) -> Value | None:
+    """Pad(x, pads) with some below zero -> a Slice of x, padded by the others"""
+    x, added = value.inputs[0], pads_along(value)
+    if x is None or added is None or attribute_of(value, "mode") != "constant":
+        return None
+    cut = {axis: each for axis, each in added.items() if min(each) < 0}
+    starts = [max(-before, 0) for before, _ in cut.values()]
+    ends = [min(after, 0) or np.iinfo(np.int64).max for _, after in cut.values()]
+    found = op.Slice(x, vector(starts), vector(ends), vector(cut))
+    left = [max(each[side], 0) for side in (0, 1) for each in added.values()]
+    fill = operand(value, 2)
+    return call("Pad", [found, vector(left), fill, vector(added)], dict(value.attributes)) if any(left) else found
+
+
+def padded_by_joining(m: Match, value: Value) -> Value | None:
+    """Pad(x, pads, number) -> x between tensors of the number, along one axis after the other"""
+    x, added, fill = value.inputs[0], pads_along(value), operand(value, 2)
+    if x is None or added is None:
+        return None
+    fill = number(x, 0) if fill is None else fill
+    for axis, sides in added.items():
+        parts: list[Value] = []
+        for count in sides:
+            shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+            if not is_known(shape) or not is_bound(m, shape, bound_by(x)):
+                return None
+            parts.append(op.Expand(fill, sizes_value(m, shape, 1, bound_by(x))))
+        whole = [part for part, count in zip((parts[0], x, parts[1]), (sides[0], 1, sides[1]), strict=True) if count]
+        x = op.Concat(*whole, axis=axis) if len(whole) > 1 else x
+    return x
+
+
+def is_backwards(value: Value) -> bool:
+    """True for a Scan that goes through some of its sequences, or of its results, from their ends."""
+    return any(any(value.attribute(name) or ()) for name in DIRECTIONS)
+
+
+DIRECTIONS = ("scan_input_directions", "scan_output_directions")
+"""The attributes of a Scan that say which sequences are gone through from their ends."""
+
+
+def scan_forwards(m: Match, value: Value) -> Any:
+    """Scan of sequences and results from their ends -> a Scan forwards of those turned around, turned around again"""
+    operands, captures = parted(value)
+    many = value.attribute("num_scan_inputs")
+    states, sequences = operands[: len(operands) - many], operands[len(operands) - many :]
+    axes = scan_axes(value, "scan_input_axes", [v.rank for v in sequences])
+    back = value.attribute(DIRECTIONS[0]) or (0,) * many
+    sequences = [turned(v, a) if b else v for v, a, b in zip(sequences, axes, back, strict=True)]
+    left = {name: each for name, each in value.attributes if name not in DIRECTIONS}
+    parts = as_tuple(call("Scan", [*states, *sequences, *captures], {**left, "body": value.bodies[0]}))
+    rows = parts[len(states) :]
+    ends = scan_axes(value, "scan_output_axes", [v.rank for v in rows])
+    back = value.attribute(DIRECTIONS[1]) or (0,) * len(rows)
+    rows = [turned(v, a) if b else v for v, a, b in zip(rows, ends, back, strict=True)]
+    found = (*parts[: len(states)], *rows)
+    return found if isinstance(value.type, Tuple) else found[0]
+
+
+def turned(v: Value, axis: int) -> Value:
+    """The tensor with one axis from its end."""
+    return op.Slice(v, vector([-1]), vector([np.iinfo(np.int64).min]), vector([axis]), vector([-1]))
+
+
+def counts_down(value: Value) -> bool:
+    """True for a Range whose step is a number below zero."""
+    step = value.inputs[2]
+    return step is not None and step.blob is not None and step.blob.array.item() < 0
+
+
+def counted_up(m: Match, value: Value) -> Value | None:
+    """Range(start, limit, step) of integers, step < 0 -> start - Range(0, start - limit, -step)"""
+    start, limit, step = value.inputs
+    if start is None or limit is None or step is None or step.blob is None or not value.dtype.is_integer:
+        return None
+    up = number(start, -step.blob.array.item())
+    return op.Sub(start, op.Range(number(start, 0), op.Sub(start, limit), up))

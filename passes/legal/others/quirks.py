@@ -19,21 +19,31 @@ from passes.analysis.questions import operand
 from passes.legal.others.expansions import (
     Expansion,
     attention,
+    by_definition,
     constant_expanded,
     conv_transpose_by_groups,
     counted_from_start,
+    counted_up,
+    counts_down,
     counts_from_start,
     expand_by_lookups,
     expand_of_scalar,
     gather_elements,
+    has_negative,
+    is_backwards,
     is_computed,
     keeps_extremes,
     kept_extreme,
+    laid_out_mean,
     normalized_by,
     pad_with_scalar,
     pad_wrap,
+    padded_by_joining,
     product_by_sums,
+    recurrent,
+    scan_forwards,
     slice_by_lookups,
+    sliced_and_padded,
     split_by_slices,
     square_by_neighbour,
 )
@@ -64,6 +74,13 @@ def has_other_sizes(value: Value) -> bool:
     return any(a != b for at, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if at != axis)
 
 
+def looks_at_part(value: Value) -> bool:
+    """True for indices that may have other sizes than the data: along another axis, or along one below zero."""
+    x, indices = value.inputs
+    below = value.attribute("axis", 0) < 0 and x is not None and indices is not None and x.shape != indices.shape
+    return below or has_other_sizes(value)
+
+
 def looks_far(value: Value) -> bool:
     """True for a lookup along an axis that is not surely of at most 64."""
     x = value.inputs[0]
@@ -77,6 +94,19 @@ def has_computed_sizes(value: Value) -> bool:
     """True for a Split whose sizes are no constant."""
     sizes = value.inputs[1] if len(value.inputs) > 1 else None
     return sizes is not None and sizes.blob is None
+
+
+LAYERS = ("LSTM", "GRU", "RNN")
+
+
+def has_lengths(value: Value) -> bool:
+    """True for a recurrent layer of samples of some lengths."""
+    return operand(value, 4) is not None
+
+
+def begins_anywhere(value: Value) -> bool:
+    """True for a recurrent layer of which a state before the first time is left out."""
+    return any(operand(value, at) is None for at in ((5, 6) if value.op == "LSTM" else (5,)))
 
 
 OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
@@ -98,6 +128,11 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
                     "OpenVINO counts places outside with exclude_outside=1", "nothing: it is refused",
                     lambda v: attribute_of(v, "mode") == "cubic" and bool(v.attribute("exclude_outside")),
                     version=OV)),
+        Other(Quirk("peepholes", ("LSTM",), "peepholes", "OpenVINO leaves the peepholes of an LSTM out",
+                    "a Scan for each direction", lambda v: operand(v, 7) is not None, version=OV), recurrent),
+        Other(Quirk("ignored_classes", ("NegativeLogLikelihoodLoss",), "ignore_index",
+                    "OpenVINO has NegativeLogLikelihoodLoss without ignore_index", "ONNX's definition",
+                    lambda v: v.attribute("ignore_index") is not None, version=OV), by_definition),
     ),
     TRACT: (
         Other(Quirk("attention_with_masks", ("Attention",), "always",
@@ -118,6 +153,24 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("square_of_integers", ("Mul",), "a tensor by itself, of integers of 16 or 64 bits, or uint32",
                     "tract makes a square of it, which it has for int8, uint8 and int32 only", "(x + 1) * x - x",
                     lambda v: v.inputs[0] is v.inputs[1] and v.dtype in SQUARELESS, version=TR), square_by_neighbour),
+        Other(Quirk("varying_lengths", LAYERS, "lengths of samples",
+                    "tract takes lengths of samples that are constants only", "a Scan for each direction",
+                    has_lengths, version=TR), recurrent),
+        Other(Quirk("backwards", LAYERS, "direction=reverse", "tract goes forwards there", "a Scan",
+                    lambda v: attribute_of(v, "direction") == "reverse", version=TR), recurrent),
+        Other(Quirk("states_left_out", LAYERS, "without a state before the first time",
+                    "tract begins with the state of one sample", "a Scan for each direction", begins_anywhere,
+                    version=TR), recurrent),
+        Other(Quirk("wrapped_there", ("Pad",), "mode=wrap", "tract has Pad without mode=wrap",
+                    "Gathers along each axis", lambda v: attribute_of(v, "mode") == "wrap", version=TR), pad_wrap),
+        Other(Quirk("less_than_nothing", ("Pad",), "padding below zero", "tract ends the process",
+                    "a Slice and a Pad", has_negative, version=TR), sliced_and_padded),
+        Other(Quirk("counting_down", ("Range",), "a step below zero", "tract miscounts what divides evenly",
+                    "a Range upwards, subtracted", counts_down, version=TR), counted_up),
+        Other(Quirk("computed_padding", ("Pad",), "a number that is computed",
+                    "tract takes a Pad with a constant only", "a Concat for each axis",
+                    lambda v: (fill := operand(v, 2)) is not None and fill.blob is None, version=TR),
+              padded_by_joining),
         Other(Quirk("vector_of_padding", ("Pad",), "a number in a vector of one",
                     "tract refuses a Pad whose number is no scalar", "Pad with the scalar",
                     lambda v: (fill := operand(v, 2)) is not None and fill.rank > 0, version=TR), pad_with_scalar),
@@ -142,6 +195,21 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("grouped_transposed_convolution", ("ConvTranspose",), "groups",
                     "the reference evaluator fails at ConvTranspose of more than one group", "one for each group",
                     lambda v: v.attribute("group", 1) > 1, version=RE), conv_transpose_by_groups),
+        Other(Quirk("lookups_of_part", ("GatherElements",),
+                    "indices of other sizes than the data, or an axis below zero",
+                    "the reference evaluator takes GatherElements with indices of the data's sizes along all axes but "
+                    "one only, and counts that from the start", "GatherND", looks_at_part, version=RE),
+              gather_elements),
+        Other(Quirk("all_times", LAYERS, "lengths of samples", "the reference evaluator goes over all times",
+                    "a Scan for each direction", has_lengths, version=RE), recurrent),
+        Other(Quirk("scanned_backwards", ("Scan",), "directions backwards",
+                    "the reference evaluator has Scan forwards only", "a Scan of what is turned around",
+                    is_backwards, version=RE), scan_forwards),
+        Other(Quirk("part_of_nothing", ("Pad",), "padding below zero", "the reference evaluator fails",
+                    "a Slice and a Pad", has_negative, version=RE), sliced_and_padded),
+        Other(Quirk("begun_windows", ("AveragePool",), "ceil_mode=1",
+                    "the reference evaluator moves all windows where the last one is not whole", "windows laid out",
+                    lambda v: bool(v.attribute("ceil_mode")), version=RE), laid_out_mean),
     ),
 })  # fmt: skip
 """The tables by the provider of a target."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import attrs
 import ml_dtypes
 import numpy as np
 import onnx
@@ -17,9 +18,11 @@ from irkit.core.ir import Graph, param
 from irkit.core.types import DType, tensor
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
-from irkit.runtimes import RUNTIMES, Answer, Runtime, run_file, run_files, runtime_named
+from irkit.runtimes import RUNTIMES, Answer, Runtime, apart, run_file, run_files, runtime_named
 from irkit.runtimes.exchange import (
     is_answered,
+    is_second,
+    outputs_of,
     read_answer,
     read_answers,
     read_request,
@@ -27,6 +30,7 @@ from irkit.runtimes.exchange import (
     write_request,
 )
 from irkit.runtimes.known import library
+from irkit.runtimes.tract import undeclared
 from passes import prepare
 
 X = np.array([[1.5, -2.0, 0.25]], np.float32)
@@ -126,3 +130,36 @@ def test_errors_say_what_to_install_and_what_there_is() -> None:
     with pytest.raises(IrkitError, match="cannot be imported") as unimported:
         library("no_such_module")
     assert "irkit[runtimes]" in str(unimported.value)
+
+
+@pytest.mark.parametrize("name", ("tract", "onnx-reference"))
+def test_a_file_at_which_the_process_ended_is_tried_again_where_there_is_another_way(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    def process_of(_: Runtime, requests: Sequence[Path], seconds: float) -> str:
+        seen.append((len(requests), is_second(requests[0])))
+        if is_second(requests[0]):
+            for request in requests:
+                for output in outputs_of(request):
+                    write_answer(output, Answer((np.ones(1),)))
+        return "it ended"
+
+    monkeypatch.setattr(apart, "process_of", process_of)
+    runtime = attrs.evolve(RUNTIMES[name], package="onnx")  # one that is installed
+    answers = list(run_files([(tmp_path / "a.onnx", [{}]), (tmp_path / "b.onnx", [{}])], runtime))
+    again = RUNTIMES[name].tries_again
+    assert seen == ([(2, False), (2, True)] if again else [(2, False), (1, False)])
+    assert [[answer.problem for answer in each] for each in answers] == [["" if again else "it ended"]] * 2
+
+
+def test_tract_is_given_no_shapes_of_what_bodies_take_and_give(tmp_path: Path) -> None:
+    x = param(tensor("f32", "n", 3))
+    rows = op.Scan(x, num_scan_inputs=1, body=op.Neg)
+    path = tmp_path / "a.onnx"
+    irkit.save(Graph((x,), tuple(rows)), path)
+    bodies = [a.g for n in onnx.load_from_string(undeclared(path)).graph.node for a in n.attribute if a.HasField("g")]
+    assert bodies and not any(
+        port.type.tensor_type.HasField("shape") for body in bodies for port in (*body.input, *body.output)
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from irkit.build import const, op
+from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, tensor
 from irkit.errors import RewriteError
@@ -20,10 +22,16 @@ ROWS = [(provider, row) for provider, rows in OTHERS.items() for row in rows]
 NAMED = {target.provider: name for name, target in NAMES.items()}
 
 
-def gathered(*index_shape: int | str) -> Graph:
-    """A lookup along the last axis."""
-    x, i = param(tensor("f32", 3, 70)), param(tensor("i64", *index_shape))
-    return Graph((x, i), (op.GatherElements(x, i, axis=-1),))
+def gathered(*index_shape: int | str, size: int = 70) -> Graph:
+    """A lookup along the last axis, counted from the end."""
+    x, i = param(tensor("f32", 3, size)), op.Mod(found := param(tensor("i64", *index_shape)), np.int64(size))
+    return Graph((x, found), (op.GatherElements(x, i, axis=-1),))
+
+
+def lookup_far() -> Graph:
+    """A lookup of as many places as there are."""
+    x, i = param(tensor("f32", 3, 70)), param(tensor("i64", 3, 70))
+    return Graph((x, i), (op.GatherElements(x, i, axis=1),))
 
 
 def split_by_numbers() -> Graph:
@@ -80,6 +88,48 @@ def by_numbers_of_data() -> Graph:
     return Graph((x, places), (sliced, op.Expand(op.Gather(x, np.array([0])), op.Concat(begin, count, axis=0))))
 
 
+def layer(kind: str, lengths: bool = False, states: bool = True, peepholes: bool = False, **given: str) -> Graph:
+    """A recurrent layer of three times, two samples and two states."""
+    gates, ways = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind], 1 + (given.get("direction") == "bidirectional")
+    x = param(tensor("f32", 3, 2, 3))
+    numbers = [const(RNG.normal(size=(ways, *s)).astype(np.float32)) for s in ((gates * 2, 3), (gates * 2, 2))]
+    ends = const(np.array([3, 2], np.int32)) if lengths else None
+    begin = const(RNG.normal(size=(ways, 2, 2)).astype(np.float32)) if states else None
+    holes = const(RNG.normal(size=(ways, 6)).astype(np.float32)) if peepholes else None
+    more = [begin, holes] if kind == "LSTM" else []
+    bias = const(RNG.normal(size=(ways, 4 * gates)).astype(np.float32))
+    made = call(
+        kind, [x, *numbers, bias, ends, begin, *more], {"hidden_size": 2, **given}, outputs=1 + len(more[:1]) + 1
+    )
+    return Graph((x,), tuple(made))
+
+
+def sums_from_the_end() -> Graph:
+    """Running sums of rows from the last one on, whose results are told from the first one on."""
+    x = param(tensor("f32", "n", 4))
+    total, rows = op.Scan(
+        np.zeros(4, np.float32),
+        x,
+        num_scan_inputs=1,
+        body=lambda s, row: (op.Add(s, row), op.Mul(s, row)),
+        scan_input_directions=[1],
+        scan_output_directions=[0],
+    )
+    return Graph((x,), (total, rows))
+
+
+def halved() -> Graph:
+    """Every other number from 0 down to less than a size that is halved."""
+    x = param(tensor("f32", "n", 2))
+    half = op.Mul(op.Div(op.Squeeze(op.Shape(x, start=0, end=1)), np.int64(2)), np.int64(-2))
+    return Graph((x,), (op.Range(np.int64(0), half, np.int64(-2)),))
+
+
+def layers(*kinds: str, **given: Any) -> list[Graph]:
+    """Recurrent layers of some kinds."""
+    return [layer(kind, **given) for kind in kinds]
+
+
 def image(shape: tuple[int, ...]) -> Value:
     """An image."""
     return param(tensor("f32", *shape))
@@ -91,9 +141,29 @@ ADDED = param(tensor("f32", 5))
 X, IMAGE = param(tensor("f32", 3, 4)), image((1, 1, 4, 4))
 GRAPHS = {
     "gather_of_part": [gathered(2, 5), gathered("n", 5)],
-    "far_lookups": [gathered(3, 5), gathered(3, "m")],
+    "far_lookups": [lookup_far()],
+    "lookups_of_part": [gathered(2, 5, size=9), gathered(3, 5, size=9), gathered(3, "m", size=9)],
     "expanded_scalar": [of(op.Expand(scalar := param(tensor("f32")), np.zeros(0, np.int64)), scalar)],
     "wrapped": [of(op.Pad(X, np.array([1, 0, 2, 3]), mode="wrap"), X)],
+    "wrapped_there": [of(op.Pad(X, np.array([1, 0, 2, 3]), mode="wrap"), X)],
+    "less_than_nothing": [of(op.Pad(X, np.array([-1, 2, 1, -2])), X), of(op.Pad(X, np.array([-1, 0, 0, -2])), X)],
+    "part_of_nothing": [of(op.Pad(X, np.array([1, -2, -1, 0]), np.float32(2)), X)],
+    "counting_down": [halved()],
+    "computed_padding": [
+        of(op.Pad(PLACES, np.array([2, 0]), op.Gather(COUNTS, np.int64(1)), np.array([-1])), PLACES, COUNTS)
+    ],
+    "scanned_backwards": [sums_from_the_end()],
+    "peepholes": layers("LSTM", peepholes=True, direction="bidirectional"),
+    "varying_lengths": layers("LSTM", "GRU", "RNN", lengths=True),
+    "all_times": layers("LSTM", "GRU", "RNN", lengths=True, direction="bidirectional"),
+    "backwards": layers("LSTM", "GRU", "RNN", direction="reverse"),
+    "states_left_out": layers("LSTM", "GRU", "RNN", states=False),
+    "ignored_classes": [
+        of(op.NegativeLogLikelihoodLoss(X, const(np.array([1, 0, 3])), reduction="sum", ignore_index=0), X)
+    ],
+    "begun_windows": [
+        of(op.AveragePool(IMAGE, kernel_shape=[3, 2], strides=[3, 2], pads=[0, 1, 0, 0], ceil_mode=1), IMAGE)
+    ],
     "computed_split": [split_by_numbers()],
     "attention_with_masks": [attending()],
     "zeros_of_shape": [of(op.ConstantOfShape(op.Shape(sized := param(tensor("f32", 2, "n")))), sized)],
