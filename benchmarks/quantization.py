@@ -1,16 +1,22 @@
-"""Integers by irkit and by onnxruntime.quantization, of the same files: bytes, error against float32, time.
+"""Integers by irkit, onnxruntime.quantization and neural compressor, of the same files: bytes, error, time.
 
-`python benchmarks/quantization.py` writes small models in float32, has both quantize each file in several ways, and
-runs all on ONNX Runtime on one thread. The error is the norm of the difference from the float32 file's result, as a
-part of that result's norm; times are the least of some rounds, in turns, as a part of the float32 file's.
+`python benchmarks/quantization.py [--neural-compressor PYTHON]` writes small models in float32, has each quantize each
+file in several ways, and runs all on ONNX Runtime on one thread. The error is the norm of the difference from the
+float32 file's result, as a part of that result's norm; times are the least of some rounds, in turns, as a part of the
+float32 file's. Neural compressor wants older versions of what irkit needs, and so an environment of its own, whose
+Python is named: `python3 -m venv nc`,
+`nc/bin/pip install onnx-neural-compressor==1.0 onnx==1.16.2 onnxruntime==1.20.1 'numpy<2' 'setuptools<70'`.
 """
 
 from __future__ import annotations
 
+import argparse
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +36,8 @@ import passes  # noqa: E402
 from passes import Quantization  # noqa: E402
 
 ROUNDS, SAMPLES = 12, 4
+OPSET = 20
+"""Of the files that neural compressor is given: its ONNX Runtime knows none above 21."""
 CONTRIB = "onnxruntime-cpu+com.microsoft"
 
 
@@ -123,6 +131,20 @@ def by_irkit(way: str, source: Path, output: Path, name: str, arrays: Sequence[n
     irkit.save(passes.prepare(made.graph, target), output)
 
 
+def by_neural_compressor(
+    python: str, older: Path, way: str, _: Path, output: Path, name: str, arrays: Sequence[np.ndarray]
+) -> None:
+    """What neural compressor makes of the file of an older opset. Raises RuntimeError with what it says last."""
+    samples = output.with_suffix(".npz")
+    np.savez(samples, allow_pickle=False, **{f"{name}.{at}": each for at, each in enumerate(arrays)})
+    script = Path(__file__).with_name("neural_compressor_files.py")
+    done = subprocess.run(
+        [python, str(script), way, str(older), str(output), str(samples)], capture_output=True, text=True, check=False
+    )
+    if done.returncode or not output.exists():
+        raise RuntimeError((done.stderr.strip().splitlines() or ["it wrote no file"])[-1])
+
+
 def session(path: Path) -> onnxruntime.InferenceSession:
     """A session on one thread."""
     options = onnxruntime.SessionOptions()
@@ -151,6 +173,11 @@ def measured(paths: Mapping[str, Path], name: str, x: np.ndarray) -> dict[str, t
 
 def main() -> None:
     """The table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--neural-compressor", metavar="PYTHON", help="of an environment with onnx-neural-compressor")
+    python = parser.parse_args().neural_compressor
+    if python is None:
+        print("neural compressor is left out: name the Python that has it, --neural-compressor PYTHON", file=sys.stderr)
     table = Table("model", "way", "by", "bytes", "error", "time", title="beside float32")
     for subject in subjects():
         with tempfile.TemporaryDirectory() as folder:
@@ -160,8 +187,13 @@ def main() -> None:
             program.save(paths["float32"])
             name = next(iter(program.feeds((x,), {})))
             arrays = [subject.draw().numpy() for _ in range(SAMPLES)]
+            makers: dict[str, Callable[..., None]] = {"irkit": by_irkit, "onnxruntime": by_runtime}
+            if python is not None:
+                older = Path(folder) / "older.onnx"
+                irkit.to_onnx(subject.model.eval(), (x,), opset=OPSET).save(older)
+                makers["neural-compressor"] = partial(by_neural_compressor, python, older)
             for way in ("int4", "gptq", "dynamic", "static", "smooth"):
-                for by, make in (("irkit", by_irkit), ("onnxruntime", by_runtime)):
+                for by, make in makers.items():
                     path = Path(folder) / f"{way}-{by}.onnx"
                     try:
                         make(way, paths["float32"], path, name, arrays)
