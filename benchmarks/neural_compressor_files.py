@@ -25,7 +25,7 @@ def reader_of(path: str) -> Any:
     """The sample inputs, as the package takes them."""
     package = import_module("onnx_neural_compressor.data_reader")  # an extra
 
-    class Reader(package.CalibrationDataReader):  # type: ignore[name-defined, misc]
+    class Reader(package.CalibrationDataReader):
         """The inputs of one call after the other."""
 
         def __init__(self) -> None:

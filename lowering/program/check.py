@@ -29,7 +29,7 @@ from lowering.capture.inputs.training import (
 )
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.errors import LoweringError
-from lowering.program.roundings import evaluated, has_roundings, within_room
+from lowering.program.roundings import evaluated_result, has_roundings, within_room
 from lowering.records.programs import first_line
 from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import FakeTensor, pytree
@@ -142,7 +142,7 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
         return SizeReport(sizes, (), problem, refusal)
     report = compared(program, expected, actual, sizes, rtol)
     if report.problem and rtol is None and program.quantized is None and has_roundings(program.ready):
-        report = rounded(program, expected, actual, program.narrowed(feeds), sizes)
+        report = rounded_report(program, expected, actual, program.narrowed(feeds), sizes)
     if report.problem and any(map(is_random, program.graph.order)):
         report = attrs.evolve(report, problem=f"{report.problem}; {DRAWS}")
     for name, mine in () if report.problem else after.items():
@@ -189,13 +189,13 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
     return result, found | {name: leaf for name, leaf in inputs.items() if isinstance(leaf, torch.Tensor)}
 
 
-def rounded(
+def rounded_report(
     program: Program, expected: Any, actual: Any, feeds: Mapping[str, Any], sizes: tuple[tuple[str, int], ...]
 ) -> SizeReport:
     """The comparison of a model that rounds to integers by itself: the graph with torch, but for ties, and ONNX Runtime
     with the graph, within a tenth of the largest result."""
     try:
-        exact = evaluated(program, feeds)
+        exact = evaluated_result(program, feeds)
         graph = compared(program, expected, within_room(program, expected, exact, feeds), sizes, None)
     except EvaluateError as error:
         report = compared(program, expected, actual, sizes, None, INTEGERS[8])

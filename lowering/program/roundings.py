@@ -10,7 +10,7 @@ step, some times; what then becomes of each element of the results is the room t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +19,10 @@ from irkit.checking.comparison import tolerance
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType
 from irkit.evaluation.interpreter import evaluate
-from irkit.evaluation.kernels.casts import kernel_QuantizeLinear, spread
+from irkit.evaluation.kernels import casts
 from irkit.evaluation.kernels.table import KERNELS
 from lowering.records.torch_internals import pytree
 from lowering.records.types import array_of
-
-if TYPE_CHECKING:
-    from lowering.program.program import Program
 
 NEAR = 2**-10
 """How near the middle of two steps a number may be rounded to either, in steps: a sum of thousands of products in
@@ -43,32 +40,32 @@ def has_roundings(graph: Graph) -> bool:
     return any(value.op == "QuantizeLinear" or any(map(has_roundings, value.bodies)) for value in graph.order)
 
 
-def moved(generator: np.random.Generator) -> Any:
+def moved_kernel(generator: np.random.Generator) -> Any:
     """The kernel of QuantizeLinear for numbers that are moved by a part of a step, each up or down."""
 
     def kernel(node: Value, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None = None) -> np.ndarray:
-        step = np.asarray(spread(node, x, scale.astype(np.float64)))
+        step = np.asarray(casts.spread_along(node, x, scale.astype(np.float64)))
         by = generator.choice((-NEAR, NEAR), x.shape) * step
-        return kernel_QuantizeLinear(node, (x.astype(np.float64) + by).astype(np.float64), scale, zero_point)
+        return casts.kernel_QuantizeLinear(node, (x.astype(np.float64) + by).astype(np.float64), scale, zero_point)
 
     return kernel
 
 
-def evaluated(program: Program, feeds: Mapping[str, np.ndarray], seed: int | None = None) -> Any:
+def evaluated_result(program: Any, feeds: Mapping[str, np.ndarray], seed: int | None = None) -> Any:
     """The result of the graph that is saved, as irkit evaluates it; with a seed, of numbers that are moved. Raises
     EvaluateError for an operator without a kernel."""
     kernels = KERNELS
     if seed is not None:
-        kernels = {**KERNELS, "QuantizeLinear": moved(np.random.default_rng(seed))}
+        kernels = {**KERNELS, "QuantizeLinear": moved_kernel(np.random.default_rng(seed))}
     return program.taken(evaluate(program.ready, feeds, kernels=kernels)[: len(program.graph.results)])[0]
 
 
-def within_room(program: Program, expected: Any, exact: Any, feeds: Mapping[str, np.ndarray]) -> Any:
+def within_room(program: Any, expected: Any, exact: Any, feeds: Mapping[str, np.ndarray]) -> Any:
     """The result of a graph, with the expected numbers where roundings may make these of it."""
     with program.lowered.captured.pytrees():
         leaves, spec = pytree.tree_flatten(exact)
         wanted = pytree.tree_leaves(expected)
-        draws = [pytree.tree_leaves(evaluated(program, feeds, seed)) for seed in range(DRAWS)]
+        draws = [pytree.tree_leaves(evaluated_result(program, feeds, seed)) for seed in range(DRAWS)]
         if len(wanted) == len(leaves):
             leaves = [nearer(*each) for each in zip(leaves, wanted, zip(*draws, strict=True), strict=True)]
         return pytree.tree_unflatten(leaves, spec)

@@ -92,7 +92,7 @@ def kernel_CastLike(node: Value, x: Array, like: Array) -> Array:
     return cast(x, DType.of(like.dtype), bool(attr(node, "saturate")), attr(node, "round_mode"))
 
 
-def spread(node: Value, x: Array, parameter: Array) -> Array:
+def spread_along(node: Value, x: Array, parameter: Array) -> Array:
     """A scale or zero point made broadcastable to x: per tensor, per axis, or repeated over blocks along the axis."""
     if parameter.size == 1 and parameter.ndim <= 1:
         return parameter.reshape(())
@@ -111,9 +111,9 @@ def kernel_QuantizeLinear(node: Value, x: Array, scale: Array, zero_point: Array
     """saturate(round(x / scale) + zero_point), rounding halves to even."""
     to = node.dtype
     precision = DType(attr(node, "precision")) if attr(node, "precision") else DType.of(scale.dtype)
-    zero = 0 if zero_point is None else spread(node, x, wide(zero_point))
+    zero = 0 if zero_point is None else spread_along(node, x, wide(zero_point))
     # The quotient is rounded to the precision asked for, whatever it was computed in.
-    quotient = wide(x) / spread(node, x, wide(scale))
+    quotient = wide(x) / spread_along(node, x, wide(scale))
     if precision.is_float and precision is not DType.FLOAT8E8M0:
         quotient = wide(np.asarray(quotient).astype(precision.numpy))
     if to.is_float:
@@ -133,8 +133,8 @@ def kernel_DequantizeLinear(node: Value, x: Array, scale: Array, zero_point: Arr
     if is_integer(x.dtype):
         value = value.astype(np.int64)
     if zero_point is not None:
-        value = value - spread(node, x, wide(zero_point)).astype(value.dtype)
-    product = value.astype(np.float32) * spread(node, x, wide(scale)).astype(np.float32)
+        value = value - spread_along(node, x, wide(zero_point)).astype(value.dtype)
+    product = value.astype(np.float32) * spread_along(node, x, wide(scale)).astype(np.float32)
     return np.asarray(product).astype(node.type.dtype.numpy)  # type: ignore[union-attr]
 
 

@@ -19,7 +19,7 @@ from passes.analysis.questions import VIEWS, axes_of, is_known, number, operand,
 from passes.legal.float64.recurrent import recurrent
 from passes.legal.float64.windows import average_pool
 from passes.legal.opsets.onnx_functions import by_function
-from passes.legal.runtime.empty import parted
+from passes.legal.runtime.empty import operand_groups
 from passes.legal.runtime.expansions import attention, attention_of_heads, causal, heads_of, ordinals, pad_wrap
 
 __all__ = [
@@ -337,7 +337,7 @@ DIRECTIONS = ("scan_input_directions", "scan_output_directions")
 
 def scan_forwards(m: Match, value: Value) -> Any:
     """Scan of sequences and results from their ends -> a Scan forwards of those turned around, turned around again"""
-    operands, captures = parted(value)
+    operands, captures = operand_groups(value)
     many = value.attribute("num_scan_inputs")
     states, sequences = operands[: len(operands) - many], operands[len(operands) - many :]
     axes = scan_axes(value, "scan_input_axes", [v.rank for v in sequences])

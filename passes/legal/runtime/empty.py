@@ -130,7 +130,7 @@ def is_positive(size: Dim, ranges: Ranges) -> bool:
 def scanned_first(m: Match, ranges: Ranges) -> Made:
     """The Scan between Transposes: those that ONNX Runtime makes inside of it crash where nothing is to be moved"""
     value = m.root
-    operands, captures = parted(value)
+    operands, captures = operand_groups(value)
     count = len(operands) - value.attribute("num_scan_inputs")
     sequences, results = operands[count:], types_of(value.type)
     rows = [t for t in results[count:] if isinstance(t, Tensor)]
@@ -159,7 +159,7 @@ def from_front(x: Value, axis: int) -> Value:
 def scanned(m: Match, ranges: Ranges) -> Made:
     """The Scan where there is something to scan; else the states as they began, and no rows"""
     value = m.root
-    operands, captures = parted(value)
+    operands, captures = operand_groups(value)
     taken = value.attribute("num_scan_inputs")
     states, sequences = operands[: len(operands) - taken], operands[len(operands) - taken :]
     axes = scan_axes(value, "scan_input_axes", [len(v.shape) for v in sequences])
@@ -237,7 +237,7 @@ def is_some(most: Value, ranges: Ranges) -> bool:
     return other is not None and contents(other) == (1,)
 
 
-def parted(value: Value) -> tuple[list[Value], list[Value]]:
+def operand_groups(value: Value) -> tuple[list[Value], list[Value]]:
     """(operands, captures) of a value with bodies"""
     inputs = [v for v in value.inputs if v is not None]
     count = len(inputs) - value.attribute("captures", 0)

@@ -9,7 +9,7 @@ import torch
 from irkit import to_onnx
 from lowering.program import check
 from lowering.program.program import Program
-from lowering.program.roundings import evaluated, has_roundings, within_room
+from lowering.program.roundings import evaluated_result, has_roundings, within_room
 
 
 class Rounding(torch.nn.Module):
@@ -66,7 +66,7 @@ def test_numbers_in_the_middle_between_two_steps_may_be_rounded_to_either() -> N
         x = torch.tensor(x)
         program = to_onnx(Halves(), (x,))
         feeds = program.feeds((x,), {})
-        exact = evaluated(program, feeds)
+        exact = evaluated_result(program, feeds)
         assert torch.equal(exact, Halves()(x)) and program.check()
         other = torch.where(exact > 0, exact - 0.5, exact + 0.5)
         assert torch.equal(within_room(program, other, exact, feeds), other if apart else exact)
