@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -187,9 +188,14 @@ class Parameters:
 
 
 def settings_of(module: torch.nn.Module) -> dict[str, Any]:
-    """What models of transformers read from their configuration where the caller does not say, by the argument."""
+    """What models of transformers read from their configuration where the caller does not say, by the argument. Models
+    of images and text read it from the configuration of the text."""
     config = getattr(module, "config", None)
-    return {name: getattr(config, name) for name in SETTINGS if hasattr(config, name)}
+    configs = [config]
+    if hasattr(config, "get_text_config"):
+        with contextlib.suppress(ValueError):  # it has several of texts
+            configs.append(config.get_text_config())
+    return {name: getattr(each, name) for each in reversed(configs) for name in SETTINGS if hasattr(each, name)}
 
 
 @attrs.frozen(eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.export import Dim
 
 import irkit
 from irkit.doors.to_onnx import to_onnx
+from lowering.capture.inputs.calls import settings_of
 from tests.support.captured import X, Y
 
 
@@ -177,3 +179,15 @@ def test_sizes_that_a_model_returns_are_a_size() -> None:
     for call in (program, program.bound()):
         shape = call(x[:2], y)[1]["shape"]
         assert type(shape) is torch.Size and shape == (2, 2, 4)
+
+
+def test_settings_are_those_of_the_text_of_a_composite_configuration() -> None:
+    module, text = nn.Module(), types.SimpleNamespace(use_cache=True, return_dict=False)
+    module.config = types.SimpleNamespace(return_dict=True, get_text_config=lambda: text)  # type: ignore[assignment]
+    assert settings_of(module) == {"use_cache": True, "return_dict": True}  # its own come first
+
+    def several() -> None:
+        raise ValueError("Multiple valid text configs were found")
+
+    module.config = types.SimpleNamespace(use_cache=False, get_text_config=several)  # type: ignore[assignment]
+    assert settings_of(module) == {"use_cache": False}
