@@ -31,6 +31,7 @@ from lowering.capture.guards.guards import Guard
 from lowering.capture.patches.kept_sizes import CHOSEN
 from lowering.errors import LoweringError
 from lowering.records.sizes import is_unbacked
+from lowering.records.source_lines import calling_files
 
 RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
     "eq": (sympy.Eq, operator.eq, sympy.Ne), "ne": (sympy.Ne, operator.ne, sympy.Eq),
@@ -49,7 +50,7 @@ class Questions:
     `fixed` the sizes of which the model took the number, or one of two by min or max, with the globals of the code that
     did; `keeps` are those of code whose `int`, `min` and the like keep sizes, beside the model's own, None where none
     do, `at_once` says that comparisons are answered at once, also where nobody branches on them, `for_tracer` that the
-    model takes the ways that it has for TorchScript's tracer, `asked_for_tracer` that it asked whether that is at work.
+    model takes the ways that it has for TorchScript's tracer, `asked_for_tracer` in which files it asked for that.
     `passed_on` says that a comparison became part of the graph, `silent` that torch asks for itself, as it lays a
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
@@ -67,7 +68,7 @@ class Questions:
     keeps: Sequence[Any] | None = None
     at_once: bool = False
     for_tracer: bool = False
-    asked_for_tracer: bool = False
+    asked_for_tracer: set[str] = attrs.field(factory=set)
     passed_on: bool = False
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
@@ -80,7 +81,7 @@ class Questions:
 
     def traces(self) -> bool:
         """What the model hears where it asks whether TorchScript's tracer is at work."""
-        self.asked_for_tracer = True
+        self.asked_for_tracer |= calling_files()
         return self.for_tracer
 
     def hint(self, dim: Dim) -> int:

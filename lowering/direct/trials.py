@@ -73,14 +73,14 @@ def trace_model(request: Request, known: Registrations, widen: bool = True, bran
 
 
 def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:
-    """The same; or the run by the ways that the model has for TorchScript's tracer, if it asked for that, left
-    conditions, and takes more sizes by those: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
-    if not (found.run.tracer.asked.asked_for_tracer and any(guard.expr is not None for guard in found.guards)):
+    """The same; or the run by the ways that the model has for TorchScript's tracer, where these take more sizes and the
+    results agree: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
+    if not found.run.tracer.asked.asked_for_tracer:
         return found
     points = points_around(found, request)
-    ours = taken(found, points)
-    if len(ours) == len(points):  # no other way takes more
+    if not any(is_refused_by_asker(found, point) for point in points):
         return found
+    ours = taken(found, points)
     try:
         other = opened(partial(first_run, for_tracer=True), request, known, widen, branching)
     except Exception:  # what sizes are to that tracer, tensors, they are not here
@@ -89,7 +89,18 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
         return found
     if not ours < taken(other, points_around(other, request)):
         return found
+    low = lowered_run(found.run, found.guards, found.run.request.ranges)
+    if not agreement(low, other.run, {}):
+        return attrs.evolve(found, notes=(*found.notes, "the model computes something else for torch.jit.trace"))
     return attrs.evolve(other, notes=(*other.notes, "the model took the ways that it has for torch.jit.trace"))
+
+
+def is_refused_by_asker(found: Found, point: Sizes) -> bool:
+    """Whether sizes are refused by conditions of files alone in which the model asked for TorchScript's tracer."""
+    askers = found.run.tracer.asked.asked_for_tracer
+    against = [guard for guard in found.guards if holds(guard.expr, point) is False]
+    files = [guard.source.partition(":")[0] for guard in against]
+    return bool(files) and inside(found, point) and all(any(asker.endswith(f) for asker in askers) for f in files)
 
 
 def points_around(found: Found, request: Request) -> list[dict[str, int]]:

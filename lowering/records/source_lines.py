@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -13,6 +14,8 @@ import torch
 
 from irkit.core.origins import REPEAT, Origin, plain
 
+ASKERS = 3
+"""Of so many functions, the innermost ones, the files are told in which a model asks something."""
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 GENERATED = "<eval_with_key>"  # what torch calls code that it wrote itself
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ([^\n]+)\n\s+([^\n]*)')
@@ -89,3 +92,13 @@ def source_of(node: Any) -> str:
     return "\n".join(
         f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames
     )
+
+
+def calling_files() -> set[str]:
+    """The files of the functions that called the caller, innermost ones only: a model asks by helpers, too."""
+    frame, found = sys._getframe(2), set[str]()
+    for _ in range(ASKERS):
+        if frame is not None:
+            found.add(Path(frame.f_code.co_filename).as_posix())
+            frame = frame.f_back
+    return found

@@ -190,8 +190,8 @@ class Parameters:
 def settings_of(module: torch.nn.Module) -> dict[str, Any]:
     """What models of transformers read from their configuration where the caller does not say, by the argument. Models
     of images and text read it from the configuration of the text."""
-    config = getattr(module, "config", None)
-    configs = [config]
+    config: Any = getattr(module, "config", None)
+    configs: list[Any] = [config]
     if hasattr(config, "get_text_config"):
         with contextlib.suppress(ValueError):  # it has several of texts
             configs.append(config.get_text_config())

@@ -48,6 +48,15 @@ class OtherNumbers(torch.nn.Module):
         return x
 
 
+class OtherResults(torch.nn.Module):
+    """The way for the tracer takes all sizes, and computes something else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if is_traced():
+            return x * 3
+        return x * 2 if x.shape[0] < 4 else x
+
+
 SIZES = {0: "n", 2: "high", 3: "wide"}
 
 
@@ -69,6 +78,14 @@ def test_the_way_for_the_tracer_is_left_where_it_raises_or_takes_no_more_sizes()
         program = irkit.to_onnx(model, (x,), dynamic_shapes=({0: "n"},))
         torch.testing.assert_close(program(x), model(x))
         assert not any("torch.jit.trace" in note for note in program.report.notes)
+
+
+def test_the_way_for_the_tracer_is_left_where_its_results_are_others() -> None:
+    program = irkit.to_onnx(OtherResults(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    assert program(x := torch.randn(3, 4)).equal(x * 2)
+    assert "the model computes something else for torch.jit.trace" in program.report.notes
+    with pytest.raises(irkit.IrkitError):
+        program(torch.randn(4, 4))
 
 
 def test_nothing_is_run_twice_where_sizes_do_not_vary() -> None:
