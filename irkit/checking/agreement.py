@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -10,10 +11,10 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from irkit.checking.accuracy import Reference, is_real_made, traced_values, worse
+from irkit.checking.accuracy import Reference, is_real_made, least, traced_values, worse
 from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
-from irkit.checking.draws import NOTHING, assignment, feeds
+from irkit.checking.draws import NOTHING, ZEROS, assignment, feeds
 from irkit.checking.instances import Retry
 from irkit.checking.near_misses import Instead, rebuild_over
 from irkit.core.ir import Graph, Value, param
@@ -34,12 +35,16 @@ TRIES = 4
 class Limits:
     """How near the two sides of a rule must be: to the bit where `exact`; else by the tolerances that were asked for,
     and where none was, the right side no worse than the left one (see `irkit.checking.accuracy`), or, where it is not
-    to be `measured`, within the tolerances of `irkit.compare`."""
+    to be `measured`, within the tolerances of `irkit.compare`.
+
+    Where constants were made `far` from 1, a rule of real numbers is not held to what its right side loses on the way
+    for want of range, but to the constants and attributes that it makes: those must stay within theirs."""
 
     exact: bool = True
     rtol: float | None = None
     atol: float | None = None
     measured: bool = True
+    far: bool = False
 
     @property
     def asked(self) -> bool:
@@ -90,6 +95,7 @@ def agree(
             arrays=given or {},
             whole=True,
             plain=not limits.exact and not limits.measured,
+            zeros=1.0 if limits.far else ZEROS,
         )
         if given is not None and not is_allowed(old, params, arrays):
             continue
@@ -149,10 +155,35 @@ def count_agreeing(
             found = traced_values(params, old, arrays) or {}
             if not is_real_made((v for v in post_order(operands) if v in found), found):
                 return None
+        if difference is not None and limits.far and not limits.exact and runs_out_of_range(params, new, arrays):
+            return None
         if difference is not None:
             place = None if difference.index is None else (i, unlike(one, other) if limits.exact else difference.index)
             raise failed(f"differs: {difference.what}", actual, place)
     return sum(np.size(each) for each in expected if is_array(each)) + sum(isinstance(each, list) for each in expected)
+
+
+def runs_out_of_range(params: tuple[Value, ...], new: tuple[Value, ...], arrays: Sequence[Content]) -> bool:
+    """Whether, on the way to values, an operator of finite attributes makes NaN or an infinity of finite operands, or a
+    product or quotient is too small for its element type."""
+    found = traced_values(params, new, arrays) or {}
+    order = [v for v in post_order(new) if v in found and v.op != CONSTANT]
+    made = is_real_made((v for v in order if has_finite_attributes(v)), found)
+    return not made or any(v.op in ("Mul", "Div") and underflows(v, found) for v in order)
+
+
+def underflows(value: Value, found: Mapping[Value, Content]) -> bool:
+    """Whether a product or quotient of floats holds a number below the smallest normal one, made of no zero."""
+    if not isinstance(value.type, Tensor) or not value.dtype.is_float:
+        return False
+    product, *operands = (np.asarray(found[v]).astype(np.float64) for v in (value, *value.inputs) if v is not None)
+    small = np.abs(product) < least(value.dtype)
+    return bool(np.any(small & np.logical_and.reduce([np.broadcast_to(x != 0, product.shape) for x in operands])))
+
+
+def has_finite_attributes(value: Value) -> bool:
+    """Whether no attribute of a value is NaN or an infinity."""
+    return all(math.isfinite(content) for _, content in value.attributes if type(content) is float)
 
 
 def is_real(one: Content, other: Content) -> bool:
@@ -308,10 +339,13 @@ def agree_on_runtime(
     rng: np.random.Generator,
     given: Mapping[Value, Content] | None = None,
     names: Mapping[Value, str] = NOTHING,
+    *,
+    limits: Limits | None = None,
 ) -> bool:
     """Raises Counterexample where both sides, legalized for ONNX Runtime and run there without its own optimizations,
     differ by more than rounding; False where the instance says nothing there. With numbers that are `given`, the right
-    side there must be what the left one is on the evaluator.
+    side there must be what the left one is on the evaluator. What differs on the evaluator as well, by `limits` or by
+    more than rounding, is said to differ there.
 
     That is so where there is no kernel for it, where something is empty (kernels may fail on that), and where it
     divides integers by what may be 0 (which ends the process).
@@ -331,17 +365,54 @@ def agree_on_runtime(
         got = run(graph, arrays)
     except Unrunnable:
         return False
+    except Counterexample:
+        differ_here(name, old, new, params, arrays, expected, rng, names, limits)
+        raise
     for index in range(len(old)):
         difference = difference_of(got[index], got[len(old) + index], False)
         if difference is not None:
-            side = "left" if difference_of(expected[index], got[index], False) is not None else "right"
-            why = (
-                f"differs on ONNX Runtime, where the {side} side is not what it is on the evaluator: {difference.what}"
-            )
+            differ_here(name, old, new, params, arrays, expected, rng, names, limits)
+            why = f"differs on ONNX Runtime, {moved_sides(expected, got, index, len(old))}: {difference.what}"
             place = None if difference.index is None else (index, difference.index)
             both = got[: len(old)], got[len(old) :]
             raise Counterexample.of(Case(name, "runtime", why, old, new, params, names, tuple(arrays), *both, place))
     return True
+
+
+def differ_here(
+    name: str,
+    old: tuple[Value, ...],
+    new: tuple[Value, ...],
+    params: tuple[Value, ...],
+    arrays: Sequence[Content],
+    expected: tuple[Content, ...],
+    rng: np.random.Generator,
+    names: Mapping[Value, str],
+    limits: Limits | None,
+) -> None:
+    """Raises Counterexample where both sides differ on these numbers on the evaluator, too, which gives `expected`:
+    other numbers are fed to ONNX Runtime than those on which the evaluator found them to agree."""
+    if limits is not None:
+        count_agreeing(name, old, new, params, arrays, rng, limits, names)
+    left, right = expected[: len(old)], expected[len(old) :]
+    for index, (one, other) in enumerate(zip(left, right, strict=True)):
+        difference = difference_of(one, other, False)
+        if difference is not None:
+            place = None if difference.index is None else (index, difference.index)
+            why = f"differs: {difference.what}"
+            case = Case(name, "numbers", why, old, new, params, names, tuple(arrays), left, right, place)
+            raise Counterexample.of(case)
+
+
+def moved_sides(expected: tuple[Content, ...], got: tuple[Content, ...], index: int, count: int) -> str:
+    """Which side of a result is not on ONNX Runtime what it is on the evaluator, in words."""
+    sides = {"left": index, "right": count + index}
+    moved = [side for side, at in sides.items() if difference_of(expected[at], got[at], False) is not None]
+    if not moved:
+        return "where each side is near what it is on the evaluator, and the two are not near each other"
+    if len(moved) == 2:
+        return "where neither side is what it is on the evaluator"
+    return f"where the {moved[0]} side is not what it is on the evaluator"
 
 
 def agree_there(

@@ -19,9 +19,23 @@ from irkit.core.types import DType, Tensor
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError, indent
 from irkit.evaluation.kernels.common import Content, is_array
+from irkit.rewriting.type_checks import SAME_TYPE
 
 MANY = 60
 """More elements than this are shown as numpy shows them."""
+
+BROADCASTS = (
+    'where something broadcasts, the left side has another type: return decline("it broadcasts") where m.root has '
+    "another shape than what you build, or say more of the holes: rank=, shape=, dtype="
+)
+MAY_BE_NONE = (
+    "blob is None for what is no constant, its `uniform` where the numbers differ or are NaN, and an optional part "
+    "that is left out is None: ask first, and return decline('why')"
+)
+LETS_THROUGH = (
+    "the pattern lets this left side through: return decline('why') there, or say more of the holes: rank=, shape=, "
+    "dtype=, where="
+)
 
 
 @attrs.frozen(eq=False)
@@ -51,6 +65,11 @@ class Case:
     expected: tuple[Content, ...] | None = None
     actual: tuple[Content, ...] | None = None
     index: tuple[int, tuple[int, ...]] | None = None
+
+    def same_element_types(self) -> bool:
+        """Whether each result is, on both sides, a tensor of one element type."""
+        pairs = [(a.type, b.type) for a, b in zip(self.left, self.right, strict=False)]
+        return all(isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype is b.dtype for a, b in pairs)
 
     def graph(self) -> Graph:
         """Both sides as one graph: the results of the left one, then those of the right one."""
@@ -174,10 +193,9 @@ class Counterexample(RewriteError):
         case = attrs.evolve(case, arrays=None if case.arrays is None else tuple(map(settled, case.arrays)))
         hint = ""
         if case.kind == "types":
-            hint = (
-                'where something broadcasts, the left side has another type: return decline("it broadcasts") where '
-                "m.root has another shape than what you build, or say more of the holes: rank=, shape=, dtype="
-            )
+            hint = BROADCASTS if case.same_element_types() else SAME_TYPE
+        elif case.kind == "fails":
+            hint = MAY_BE_NONE if "None" in case.why else LETS_THROUGH
         elif "is said to be exact" in case.why:
             hint = "say exact=False where the equation is one of real numbers, so that the last bits may differ"
         return cls(f"the rule {case.rule} {case.why}", ir=case.text(), source=case.numbers(), hint=hint, case=case)

@@ -75,7 +75,12 @@ class Checked:
 
     def __str__(self) -> str:
         how = "to the bit" if self.exact else "the right side no worse than the left"
-        lines = [f"{self.rule or 'the rule'} fired on {self.fired} instances, where both sides agree: {how}"]
+        first = f"{self.rule or 'the rule'} fired on {self.fired} instances, where both sides agree: {how}"
+        return "\n".join([first, *self.details()])
+
+    def details(self) -> list[str]:
+        """What the check covered and what it did not, as lines of text."""
+        lines: list[str] = []
         lines.append(f"element types: {counted(self.types)}; not tried: {', '.join(self.untried) or 'none'}")
         lines.append(f"ranks: {counted(self.ranks)}")
         lines.append(f"axes: {counted(self.axes)}" if self.axes else "axes: none are named")
@@ -88,9 +93,9 @@ class Checked:
         if self.empty or self.no_value:
             lines.append(f"did not count: {self.empty} with nothing but empty results, {self.no_value} without a value")
         if self.proof is not None:
-            lines.append(f"proved {self.proof.extent}" if self.proof else f"not proved: {self.proof.reason}")
-        lines += [f"never ran: line {number}: {text}" for number, text in self.lines]
-        return "\n".join(lines)
+            none = f"compared by numbers alone, as there is no proof for all sizes: {self.proof.reason}"
+            lines.append(f"proved {self.proof.extent}" if self.proof else none)
+        return lines + [f"never ran: line {number}: {text}" for number, text in self.lines]
 
 
 def counted(counts: Counts) -> str:
@@ -109,10 +114,15 @@ class Covered:
     numbers: Counter[str] = attrs.field(factory=Counter[str])
     reused: int = 0
 
-    def note(self, roots: Sequence[Value], params: Sequence[Value], feeds: Iterable[Sequence[Content]]) -> None:
-        """Takes down an instance on which both sides agree."""
+    def note(
+        self, roots: Sequence[Value], params: Sequence[Value], feeds: Iterable[Sequence[Content]], shallow: bool = False
+    ) -> None:
+        """Takes down an instance on which both sides agree. Where it is `shallow`, the element types are those of the
+        roots' own operands, and not of what these are made of."""
         leaves = [v for v in post_order(roots) if v.op in (PARAM, CONSTANT) and isinstance(v.type, Tensor)]
-        self.types.update({v.dtype.short for v in leaves if v.op == PARAM} or {v.dtype.short for v in leaves})
+        own = [v for root in roots for v in root.inputs if v is not None and isinstance(v.type, Tensor)]
+        typed = own if shallow else [v for v in leaves if v.op == PARAM] or leaves
+        self.types.update({v.dtype.short for v in typed})
         if isinstance(roots[0].type, Tensor):
             self.ranks[roots[0].rank] += 1
         self.axes.update({each for v in post_order(roots) for each in axes_of(v)})

@@ -16,6 +16,8 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.evaluation.kernels.common import Content
 
+ZEROS = 0.25
+"""How many arrays of real numbers hold zeros, and at how many places."""
 NOTHING: Mapping[Value, Any] = MappingProxyType({})
 STRINGS = ("", "a", "b c", "A", "a\n", "é")
 LARGE, SMALL = 100.0, 1e-3
@@ -150,10 +152,11 @@ def feeds(
     arrays: Mapping[Value, Content] = NOTHING,
     whole: bool = False,
     plain: bool = False,
+    zeros: float = ZEROS,
 ) -> list[Content]:
     """An array for each parameter, under an assignment of the symbols, or a random one; that of `arrays` where it has
     one. Numbers are `special`, or those of integers are, where `whole`; where `plain`, all are of moderate size (see
-    `numbers`)."""
+    `numbers`). So many of the arrays of real numbers hold `zeros`."""
     chosen = assignment(params, rng, arrays) if chosen is None else chosen
     found: list[np.ndarray] = []
     for value in params:
@@ -164,5 +167,8 @@ def feeds(
         if plain and value.dtype.is_float:
             found.append(np.asarray(np.asarray(rng.normal(0, 2, shape)).astype(value.dtype.numpy)))
         else:
-            found.append(numbers(rng, value.dtype, shape, special or (whole and value.dtype.is_integer)))
+            array = numbers(rng, value.dtype, shape, special or (whole and value.dtype.is_integer))
+            if not special and value.dtype.is_float and rng.random() < zeros:
+                array = np.where(rng.random(shape) < ZEROS, array.dtype.type(0), array)
+            found.append(array)
     return found

@@ -6,15 +6,17 @@ condition that was forgotten would let through.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import attrs
+import ml_dtypes
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, shape_vector
-from irkit.checking.draws import numbers
+from irkit.checking.draws import ends, numbers, specials
 from irkit.checking.instances import DTYPES, SIGNED, Retry, permutation
 from irkit.core.attributes import Given
 from irkit.core.ir import Value, item, param
@@ -24,6 +26,7 @@ from irkit.core.walk import post_order
 from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.ops.schemas import BODIES, AttributeSpec, has_schema, spec
+from irkit.proofs.elements import EACH
 from irkit.support.results import as_tuple
 
 Made = Callable[[Sequence[Value | None]], Value | tuple[Value, ...]]
@@ -47,13 +50,14 @@ class NearMiss:
     kinds: tuple[str, ...]
 
 
-def near_miss(roots: Sequence[Value], rng: np.random.Generator) -> NearMiss:
-    """The values with one thing changed, now and then two, and all above it built anew. Raises Retry where no change
-    leads anywhere."""
+def near_miss(roots: Sequence[Value], rng: np.random.Generator, changes: Sequence[Change] | None = None) -> NearMiss:
+    """The values with one thing changed, now and then two, and all above it built anew: by one of `changes`, of
+    `CHANGES` where none are given. Raises Retry where no change leads anywhere."""
+    changes = CHANGES if changes is None else changes
     found, wanted = tuple(roots), 2 if rng.random() < 0.25 else 1
     kinds: list[str] = []
     for _ in range(TRIES):
-        change = CHANGES[int(rng.integers(len(CHANGES)))]
+        change = changes[int(rng.integers(len(changes)))]
         try:
             found = changed(found, rng, change)
         except Retry:
@@ -163,7 +167,8 @@ def _other(rng: np.random.Generator, attribute: AttributeSpec, now: Any, value: 
     if attribute.name == "to":
         return int(_pick(rng, DTYPES if rng.random() < 0.7 else tuple(DType)))
     if attribute.kind == "FLOAT":
-        return _pick(rng, (0.0, 0.5, 2.0, 1e-3, -1.0, 1.0))
+        extremes = tuple(map(float, edges(DType.FLOAT)))
+        return _pick(rng, extremes if rng.random() < 0.2 else (0.0, 0.5, 2.0, 1e-3, -1.0, 1.0))
     if attribute.kind == "INT" and now in (0, 1):
         return 1 - now
     if attribute.kind == "INT":
@@ -193,6 +198,68 @@ def another_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Inst
     one.reshape(-1)[0] += 1.0
     ways = (wide * 1.03, wide * 0.95, wide * 1.1 + 0.01, wide * 1.5 + 0.25, -wide, np.zeros_like(wide), one)
     return {value: const(ways[int(rng.integers(len(ways)))].astype(array.dtype))}
+
+
+SIZING = frozenset(("Resize", "Upsample", "Range", "OneHot", "ConstantOfShape"))
+"""Operators that make as many elements as a number in a constant says."""
+
+COUNTING = frozenset(("Shape", "Size", "Range", SHAPE_VECTOR))
+"""Operators that give sizes and places."""
+
+
+def extreme_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
+    """One constant holds an end of its element type's range, a subnormal number, a zero of either sign, a number beside
+    1: everywhere, or in some places"""
+    return _filled(_fillable(order), rng, edges)
+
+
+def extreme_scalar(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
+    """One constant of one element holds such a number"""
+    return _filled([v for v in _fillable(order) if math.prod(v.shape) == 1], rng, edges)
+
+
+def no_number(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
+    """One constant holds NaN or an infinity: everywhere, or in some places"""
+    return _filled(_fillable(order), rng, lambda kind: [n for n in specials(kind) if not np.isfinite(float(n))])
+
+
+def edges(kind: DType) -> list[Any]:
+    """The finite numbers of an element type at which equations break, its ends twice."""
+    if kind.is_integer:
+        low, high = ends(kind)
+        return [low, high, high - 1, low + 1]
+    top = ml_dtypes.finfo(kind.numpy).max
+    return [top, -top, *(n for n in specials(kind) if np.isfinite(float(n)))]
+
+
+def _fillable(order: Sequence[Value]) -> list[Value]:
+    """The constants that may hold any numbers. Integers that say axes or places may not, nor those of 64 bits beside
+    sizes: no tensor has so many elements that counting them overflows."""
+    users: dict[Value, set[str]] = {}
+    for value in order:
+        for operand in value.inputs:
+            if operand is not None and operand.op == CONSTANT:
+                users.setdefault(operand, set()).add(value.op)
+    counted = not COUNTING.isdisjoint(v.op for v in order)
+    found: list[Value] = []
+    for value, ops in users.items():
+        if value.blob is None or not value.blob.size or not ops.isdisjoint(SIZING):
+            continue
+        summed = value.dtype.is_integer and ops <= EACH and not (counted and value.dtype is DType.INT64)
+        if value.dtype.is_float or summed:
+            found.append(value)
+    return found
+
+
+def _filled(
+    constants: Sequence[Value], rng: np.random.Generator, numbers_of: Callable[[DType], Sequence[Any]]
+) -> Instead:
+    """One of the constants with one of the numbers that its element type has, everywhere or in some places."""
+    value = _pick(rng, constants)
+    array = value.blob.array
+    number = np.asarray(_pick(rng, numbers_of(value.dtype))).astype(array.dtype)
+    everywhere = rng.random() < 0.6
+    return {value: const(np.where(everywhere | (rng.random(array.shape) < 0.5), number, array).astype(array.dtype))}
 
 
 def wider_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
@@ -356,3 +423,12 @@ CHANGES: tuple[Change, ...] = (
     sibling, same_operand, a_result,
 )  # fmt: skip
 """What may be changed; those that stand here more than once are made more often."""
+
+EXACT_CHANGES: tuple[Change, ...] = (*CHANGES, extreme_constant, extreme_constant, no_number)
+"""What may be changed where a rule holds of all numbers."""
+
+REAL_CHANGES: tuple[Change, ...] = (*CHANGES, extreme_scalar, extreme_scalar)
+"""What may be changed where a rule holds of real numbers: larger constants are of moderate size, as operands are."""
+
+FAR = frozenset((kind_of(extreme_constant), kind_of(extreme_scalar), "another attribute"))
+"""Changes after which a constant, or an attribute, may be far from 1."""

@@ -15,7 +15,7 @@ from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.coverage import Checked, Covered, ends_of, record_lines, sorted_counts, untried_types
 from irkit.checking.draws import NOTHING
 from irkit.checking.instances import Instance, Retry, dtypes_of, instances
-from irkit.checking.near_misses import CHANGES, kind_of, near_miss
+from irkit.checking.near_misses import CHANGES, EXACT_CHANGES, FAR, REAL_CHANGES, Change, kind_of, near_miss
 from irkit.checking.shrinking import Smaller, shrunk
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple, dims_of, same_types
@@ -24,12 +24,14 @@ from irkit.core.walk import post_order, rebuild
 from irkit.dims import symbols_of
 from irkit.errors import DimensionError, RewriteError, TypeRuleError
 from irkit.evaluation.kernels.common import Content
+from irkit.pattern import Hole
 from irkit.pattern.heads import names_of, operators_named
 from irkit.proofs import prove
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.sides import match_of, results_of, sides
+from irkit.rewriting.type_checks import at_line, refuse_no_values, shortened
 from irkit.support.arguments import require_count
 from irkit.support.results import as_tuple
 
@@ -91,14 +93,19 @@ class Tally:
 
     def near(self, made: Instance, misses: Misses) -> None:
         """Tries near misses of an instance, and counts them."""
+        changes = changes_for(self.limits, made.arrays is not None)
         for _ in range(NEAR):
             try:
-                changed = near_miss(made.roots, self.rng)
+                changed = near_miss(made.roots, self.rng, changes)
             except Retry:
                 continue
             misses.made += 1
             misses.kinds.update(changed.kinds)
-            if self.attempt(changed.roots, made.arrays, near=True):
+            limits = self.limits
+            self.limits = attrs.evolve(limits, far=not FAR.isdisjoint(changed.kinds))
+            agreed = self.attempt(changed.roots, made.arrays, near=True)
+            self.limits = limits
+            if agreed:
                 misses.fired += 1
                 misses.fired_kinds.update(changed.kinds)
 
@@ -108,11 +115,12 @@ class Tally:
         m = match_of(self.rule, roots, lambda: symbols)
         if m is None:
             return None
-        if self.traced >= TRACED or not self.unseen():
-            return m, self.rule.function(m)
-        self.traced += 1
-        with record_lines(self.rule.function, self.ran):
-            return m, self.rule.function(m)
+        with np.errstate(all="ignore"):  # what numbers at the ends of ranges come to shows in what is compared
+            if self.traced >= TRACED or not self.unseen():
+                return m, self.rule.function(m)
+            self.traced += 1
+            with record_lines(self.rule.function, self.ran):
+                return m, self.rule.function(m)
 
     def operands(self, m: Match) -> tuple[Value, ...]:
         """The values that the holes of the patterns stand for, those left out that the patterns say more of."""
@@ -166,7 +174,7 @@ class Tally:
             if near and arrays is not None and isinstance(error, TypeRuleError):
                 self.declined["what it would build is refused"] += 1
                 return False
-            self.blame(f"fails with {error!r}", roots, params, arrays, error)
+            self.blame(f"fails with {shortened(repr(error), 300)}", roots, params, arrays, error)
             return False
         if made is None:
             return False
@@ -177,7 +185,7 @@ class Tally:
         if found is m.root or are_roots(found, m.roots):
             self.declined["it returned its own root"] += 1
             return False
-        refuse_no_values(rule, m, found)
+        refuse_no_values(rule, m.roots, found, text(*m.roots))
         old, names = m.roots if rule.others else m.root, names_in(m, params)
         for one, other in zip(*sides(old, found), strict=True):
             if same_types(one.type, other.type) is False:
@@ -201,9 +209,10 @@ class Tally:
             self.empty, self.no_value = self.empty + bool(agreed), self.no_value + (not agreed)
             return False
         if not near:
-            self.covered.note(roots, params, [each.arrays for each in agreed])
+            shallow = isinstance(self.rule.pattern, Hole)
+            self.covered.note(roots, params, [each.arrays for each in agreed], shallow)
         if self.onnxruntime and not near:
-            there = agree_on_runtime(rule.name, old, found, params, self.rng, given, names)
+            there = agree_on_runtime(rule.name, old, found, params, self.rng, given, names, limits=self.limits)
             self.on_runtime, self.not_there = self.on_runtime + there, self.not_there + (not there)
         return True
 
@@ -222,9 +231,19 @@ class Tally:
             return
         if isinstance(error, TypeRuleError):
             what = f"builds a value that is refused: {error.what}"
+        if error is not None:
+            what = at_line(what, error, self.rule)
         old, new = sides(*made) if made else (tuple(r for root in roots for r in results_of(root)), ())
         kind = "types" if made else "fails"
         raise Counterexample.of(Case(self.rule.name, kind, what, old, new, params, names)) from error
+
+
+def changes_for(limits: Limits, given: bool = False) -> tuple[Change, ...]:
+    """What may be changed in an instance for a near miss. As with operands, constants are NaN and infinities for exact
+    rules only; what is held to fixed tolerances, or to numbers that are `given`, keeps to moderate sizes."""
+    if limits.exact:
+        return EXACT_CHANGES
+    return CHANGES if limits.asked or given else REAL_CHANGES
 
 
 def names_in(m: Match, params: Sequence[Value]) -> dict[Value, str]:
@@ -252,8 +271,10 @@ def check_rule(
     all of whose results are empty do not count.
 
     An exact rule must agree bit for bit, NaN, infinities, the sign of zero, subnormal numbers and the ends of every
-    range included. Of one that is true of real numbers, integers and booleans must be equal, and floats no worse than
-    those of the left side: both are measured against the left side in float64 (see `irkit.checking.accuracy`).
+    range included, in operands and in constants. Of one that is true of real numbers, integers and booleans must be
+    equal, and floats no worse than those of the left side: both are measured against the left side in float64 (see
+    `irkit.checking.accuracy`). Its scalar constants are finite ends of ranges and subnormal numbers now and then: what
+    it computes of them must stay within range, though operators on the way need not.
 
     Args:
         rule: the rule to check.
@@ -298,6 +319,7 @@ def check_rule(
 def report(tally: Tally, fired: int, misses: Misses) -> Checked:
     """What a check has counted, as it is returned."""
     rule, covered = tally.rule, tally.covered
+    kinds = sorted({*map(kind_of, changes_for(tally.limits)), *misses.kinds})
     allowed = () if rule.sample is not None else dtypes_of((rule.pattern, *rule.others))
     return Checked(
         fired=fired,
@@ -308,7 +330,7 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
         not_there=tally.not_there,
         rule=rule.name,
         exact=rule.exact,
-        near_kinds=tuple((k, (misses.kinds[k], misses.fired_kinds[k])) for k in sorted(set(map(kind_of, CHANGES)))),
+        near_kinds=tuple((k, (misses.kinds[k], misses.fired_kinds[k])) for k in kinds),
         empty=tally.empty,
         no_value=tally.no_value,
         types=sorted_counts(covered.types),
@@ -320,16 +342,6 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
         reused=covered.reused,
         lines=tally.unseen(),
     )
-
-
-def refuse_no_values(rule: Rule, m: Match, found: Any) -> None:
-    """Raises RewriteError for what is not one value for each result that a rule replaces."""
-    shown, hint = text(*(m.roots or (m.root,))), "return one value for each result, or decline('why')"
-    if not all(isinstance(each, Value) for each in as_tuple(found)):
-        raise RewriteError(f"the rule {rule.name} returned {found!r}", ir=shown, hint=hint)
-    wanted, made = map(len, sides(m.roots if rule.others else m.root, found))
-    if wanted != made:
-        raise RewriteError(f"the rule {rule.name} returned {made} values for {wanted} results", ir=shown, hint=hint)
 
 
 def are_roots(found: Any, roots: tuple[Value, ...]) -> bool:

@@ -25,7 +25,7 @@ from irkit.rewriting.firings import Firing, Told
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
-from irkit.rewriting.type_checks import contract_error, refuse_other_type
+from irkit.rewriting.type_checks import refuse_no_values, refuse_other_type, refused_error
 from irkit.support.results import as_tuple
 
 DEPTH = 500
@@ -434,21 +434,14 @@ class Sweep:
         try:
             found = rule.function(Match(value, bound, self.symbols))
         except TypeRuleError as error:
-            raise contract_error(
-                rule,
-                value,
-                f"builds a value that is refused: {error.what}",
-                error.ir,
-                hint="see the operands that the rule gives it, or decline where they do not fit",
-            ) from error
+            raise refused_error(rule, value, error) from error
         except DimensionError:  # a size of the replacement would be a vast expression
             return None
         if type(found) is Decline or found is value:
             return None
-        if type(found) is tuple:
-            return self.checked_results(rule, value, found)
         if type(found) is not Value:
-            raise contract_error(rule, value, f"returned {found!r}", hint="return a Value, or decline('why')")
+            refuse_no_values(rule, (value,), found)
+            return self.checked_results(rule, value, cast("tuple[Value, ...]", found))
         if found.type == value.type:
             return found
         refuse_other_type(rule, value, found, value.type, self.graph)
@@ -458,17 +451,9 @@ class Sweep:
             found = found.with_type(retyping.refined_type(found.type, value.type))
         return found
 
-    def checked_results(self, rule: Rule, value: Value, found: tuple[Any, ...]) -> Any:
+    def checked_results(self, rule: Rule, value: Value, found: tuple[Value, ...]) -> tuple[Value, ...]:
         """The tuple of values that stands for the results of an operator with several."""
-        wanted = types_of(value.type)
-        if len(wanted) != len(found):
-            raise contract_error(
-                rule,
-                value,
-                f"returned {len(found)} values for {len(wanted)} results",
-                hint="return one value for each result, or decline(reason)",
-            )
-        for new, type_ in zip(found, wanted, strict=True):
+        for new, type_ in zip(found, types_of(value.type), strict=True):
             refuse_other_type(rule, value, new, type_, self.graph)
         return found
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -100,6 +100,7 @@ class Tally:
         self._passes: dict[str, dict[str, None]] = {}
         self._fresh: set[str] = set()
         self._taken: list[tuple[str, str, str]] = []  # own rule, operator that it made, rule that replaced it
+        self._fed: dict[str, Counter[str]] = {}  # own rule, and the rules that took what it made as an operand
         self.fates: dict[str, dict[str, int]] = {}
         self.counts_only = not own
 
@@ -112,6 +113,9 @@ class Tally:
         for root in firing.found if self.own else ():
             if root.origin.rules and root.origin.rules[-1] in self.own:
                 self._taken.append((root.origin.rules[-1], root.op, name))
+        for value in taken_operands(firing) if self.own else ():
+            if value.origin.rules and value.origin.rules[-1] in self.own:
+                self._fed.setdefault(value.origin.rules[-1], Counter())[f"taken up by {name}"] += 1
 
     def __call__(self, step: Step) -> None:
         """Notes in which pass the rules fired that were counted since the last, and what it took of what rules of the
@@ -144,10 +148,33 @@ class Tally:
             became: dict[str, int] = {}
             if name in self.own:
                 became = {f"{op} in the model": n for op, n in made_by(name, result).items()} | self.fates.get(name, {})
-                became = became or {"equal to what was there, or used by nothing": times}
+                became = (
+                    became or dict(self._fed.get(name, {})) or {"equal to what was there, or used by nothing": times}
+                )
             passes = tuple(self._passes.get(name, ()))
             found.append(Fired(name, times, self._seconds[name], passes, name in self.own, became))
         return tuple(sorted(found, key=lambda each: (not each.own, -each.times, each.rule)))
+
+
+REACH = 64
+"""How many operands are looked at to see what a rule took."""
+
+
+def taken_operands(firing: Firing) -> tuple[Value, ...]:
+    """The values below the roots of a firing, as far as they are looked at, that what it made does not use."""
+    kept = below(firing.made)
+    return tuple(v for v in below(firing.found) if v not in kept and v not in firing.found)
+
+
+def below(values: Iterable[Value]) -> dict[Value, None]:
+    """Values and what they are made of, the nearest first, up to `REACH` of them."""
+    found = dict.fromkeys(values)
+    pending = deque(found)
+    while pending and len(found) < REACH:
+        new = [v for v in pending.popleft().inputs if v is not None and v not in found]
+        found.update(dict.fromkeys(new))
+        pending.extend(new)
+    return found
 
 
 def made_by(rule: str, graph: Graph) -> dict[str, int]:

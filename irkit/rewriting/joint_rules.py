@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import sympy
@@ -24,7 +24,7 @@ from irkit.pattern import Constant, Hole, Op, Pattern, match
 from irkit.pattern.heads import root_ops
 from irkit.pattern.predicates import Bound
 from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules
-from irkit.rewriting.type_checks import contract_error, refuse_other_type
+from irkit.rewriting.type_checks import refuse_no_values, refuse_other_type, refused_error
 
 Users = Callable[[Value], int]
 
@@ -97,13 +97,7 @@ def applied(
         try:
             made = rule.function(Match(value, bound, symbols, roots))
         except TypeRuleError as error:
-            raise contract_error(
-                rule,
-                value,
-                f"builds a value that is refused: {error.what}",
-                error.ir,
-                hint="see the operands that the rule gives it, or decline where they do not fit",
-            ) from error
+            raise refused_error(rule, value, error) from error
         if isinstance(made, Decline) or made == roots:
             continue
         made = one_for_each(rule, roots, made, graph)
@@ -188,10 +182,8 @@ def placed(joint: Joint, places: Mapping[Value, int]) -> tuple[Value, ...]:
 
 def one_for_each(rule: Rule, roots: tuple[Value, ...], made: Made, graph: Graph) -> tuple[Value, ...]:
     """What a rule returned for its roots. Raises RewriteError where it is not one value of the right type for each."""
-    if not isinstance(made, tuple) or len(made) != len(roots):
-        raise contract_error(
-            rule, roots[0], f"returned {made!r}", hint=f"return {len(roots)} values, or decline('why')"
-        )
-    for old, new in zip(roots, made, strict=True):
+    refuse_no_values(rule, roots, made)
+    found = cast("tuple[Value, ...]", made)
+    for old, new in zip(roots, found, strict=True):
         refuse_other_type(rule, old, new, old.type, graph)
-    return made
+    return found

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import cast
 
 from irkit import dims
 from irkit.contract.sizes import check_sizes
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Tensor, Type, dims_of, map_dims, same_types
+from irkit.core.types import Tensor, Tuple, Type, dims_of, map_dims, same_types, types_of
 from irkit.dims import Dim
 from irkit.dims.validation import apart
-from irkit.errors import ContractError, DimensionError, RewriteError
+from irkit.errors import ContractError, DimensionError, RewriteError, TypeRuleError
+from irkit.pattern import Pattern
+from irkit.pattern.heads import describe
 from irkit.rewriting.rules import Rule
+from irkit.support.failures import failed_line
 
 BELOW = 400
 """How many values below the one that is replaced are looked at for what their operators ask of sizes."""
 
+SAME_TYPE = "give a value of the same element type and shape, or decline where it would be another"
+"""What to try where a rule changes a type."""
+
+LONGEST = 80
+"""How many characters of what a rule returned are told."""
 
 BROADCASTING = frozenset(
     ("Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater",
@@ -31,26 +40,68 @@ def contract_error(rule: Rule, value: Value, what: str, ir: str = "", hint: str 
     return RewriteError(f"the rule {rule.name} {what}", ir=ir or repr(value), source=str(value.origin), hint=hint)
 
 
+def refuse_no_values(rule: Rule, roots: tuple[Value, ...], found: object, ir: str = "") -> None:
+    """Raises RewriteError for what a rule returned that is neither a value for its root, nor a tuple of values where
+    that has several results or where there are several `roots`."""
+    root, several = roots[0], bool(rule.others)
+    wanted = len(roots) if several else len(types_of(root.type))
+    tupled = type(found) is tuple
+    given: tuple[object, ...] = cast("tuple[object, ...]", found) if tupled else (found,)
+    strange = [each for each in given if type(each) is not Value]
+    takes_tuple = several or isinstance(root.type, Tuple)
+    fits = takes_tuple and len(given) == wanted if tupled else not several
+    hint = "return one value for each result, or decline('why')"
+    if strange:
+        what = f"returned {returned_text(given if tupled else given[0])}"
+        if any(isinstance(each, Pattern) for each in strange):
+            hint = "p.Relu(x) is a pattern, what is looked for: build values of the match by op.Relu(m.x)"
+        elif wanted == 1:
+            hint = "return a Value, or decline('why')"
+    elif fits:
+        return
+    elif len(given) == wanted == 1:
+        what, hint = "returned a tuple of one value, and replaces one", "return the value itself, without the comma"
+    else:
+        what = f"returned {len(given)} value{'s' * (len(given) != 1)} for {wanted} result{'s' * (wanted != 1)}"
+    raise contract_error(rule, root, what, ir, hint)
+
+
+def returned_text(found: object) -> str:
+    """What a rule returned, in a few words."""
+    if isinstance(found, Pattern):
+        return f"the pattern {shortened(describe(found))}"
+    if isinstance(found, tuple):
+        return f"({', '.join(map(returned_text, cast('tuple[object, ...]', found)))})"
+    return shortened(repr(found))
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A text, of which little enough is left to stand in a message."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def at_line(what: str, error: Exception, rule: Rule) -> str:
+    """What went wrong, and the line of the rule's own code where it did."""
+    line = failed_line(error, rule.function)
+    return f"{what}, at {line}" if line else what
+
+
+def refused_error(rule: Rule, value: Value, error: TypeRuleError) -> RewriteError:
+    """The error for a rule that builds what a type rule refuses."""
+    what = at_line(f"builds a value that is refused: {error.what}", error, rule)
+    return contract_error(
+        rule, value, what, error.ir, hint="see the operands that the rule gives it, or decline where they do not fit"
+    )
+
+
 def refuse_other_type(rule: Rule, value: Value, new: Value, old: Type, graph: Graph) -> None:
-    """Raises RewriteError where a rule gives something else than a value for one of type `old`, or a value that has
-    another type at some sizes that the graph, and the operators of what is replaced, allow."""
-    if type(new) is not Value:
-        raise contract_error(
-            rule,
-            value,
-            f"turns a {old!r} into {new!r}",
-            hint="give a value of the same element type and shape, or decline where it would be another",
-        )
+    """Raises RewriteError where a rule gives a value that has another type than `old`, at some sizes that the graph,
+    and the operators of what is replaced, allow."""
     same = same_types(new.type, old)
     if same is True:
         return
     if same is False:
-        raise contract_error(
-            rule,
-            value,
-            f"turns a {old!r} into a {new.type!r}",
-            hint="give a value of the same element type and shape, or decline where it would be another",
-        )
+        raise contract_error(rule, value, f"turns a {old!r} into a {new.type!r}", hint=SAME_TYPE)
     sizes = apart(dims_of(new.type), dims_of(old), graph.symbols, lambda at: is_allowed(graph, value, at))
     if sizes is not None:
         at = ", ".join(f"{name} = {size}" for name, size in sizes.items())

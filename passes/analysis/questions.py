@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from irkit import dims
@@ -171,6 +172,20 @@ def computed_constant(
     held = [v.blob for v in of if v is not None and v.blob is not None]
     known = like.blob.name if like.blob is not None else ""
     return const(computed_blob(like.dtype, shape, compute, held, known if name is None else name))
+
+
+OUT_OF_RANGE = "the factor may take weights out of range"
+
+
+def is_moderate(value: Value) -> bool:
+    """False for a constant of one element that weights may leave the range of its element type by, when they are
+    multiplied or divided by it. Vectors are weights themselves, and not looked at."""
+    blob = value.blob
+    if blob is None or blob.size != 1 or not value.dtype.is_float:
+        return True
+    size = abs(float(blob.read().reshape(())))
+    bound = float(ml_dtypes.finfo(value.dtype.numpy).max) ** 0.5
+    return size == 0 or 1 / bound <= size <= bound
 
 
 def wide(value: Value) -> np.ndarray:

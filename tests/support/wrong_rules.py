@@ -1,4 +1,4 @@
-"""Fifty rules with one error each, as one makes them by mistake: what `check_rule` is held to at its default settings.
+"""Some fifty rules with one error each, as made by mistake: what `check_rule` is held to at its default settings.
 
 None has a sample, and none is told apart by anything but what it says. tests/irkit/checking/test_wrong_rules.py checks
 them on one seed, `make check-rules` on five.
@@ -370,6 +370,43 @@ def tolerance_too_wide(m: Match) -> Any:
     return op.Div(m.x, like(m.x, 2)) if m.half.rank == 0 else decline("no scalar")
 
 
+# ---------------------------------------------------------------------------------------------- numbers in constants
+
+
+@rule(p.Mul(real, p.Sigmoid(p.Mul(real, const("k")))), exact=False)
+def swish_of_scaled(m: Match) -> Any:
+    """x * Sigmoid(k * x) -> x * Sigmoid((x / 2) * (2k))"""
+    k = uniform(m.k)
+    if k is None or m.k.rank:
+        return decline("no number")
+    doubled = np.asarray(2 * k).astype(m.x.dtype.numpy)
+    return op.Mul(m.x, op.Sigmoid(op.Mul(op.Mul(m.x, like(m.x, 0.5)), number(doubled))))
+
+
+@rule(p.Mul(const("c"), p.Tanh(p.Div(real, const("c")))))
+def cap_by_default(m: Match) -> Any:
+    """c * tanh(x / c), of one number c, 30 where it is not told"""
+    if m.c.rank:
+        return decline("no number")
+    told = uniform(m.c)
+    c = like(m.x, 30.0 if told is None else told)
+    return op.Mul(c, op.Tanh(op.Div(m.x, c)))
+
+
+@rule(p.Div(real, const("c")), exact=False)
+def div_to_mul(m: Match) -> Any:
+    """x / c -> x * (1 / c), where c is not 0"""
+    if m.c.rank or not m.c.blob.array:
+        return decline("no number, or 0")
+    return op.Mul(m.x, like(m.x, 1 / m.c.blob.array.astype(np.float64)))
+
+
+@rule(p.Add(hole("x", dtype="i32"), const("k")))
+def add_to_sub(m: Match) -> Any:
+    """x + k -> x - (-k), by way of floats"""
+    return op.Sub(m.x, number((-m.k.blob.array.astype(np.float32)).astype(np.int32)))
+
+
 WRONG = (
     sub_itself, mul_zero, add_zero, neg_sub, not_less, equal_itself, where_greater, pow_half, div_by_constant,
     add_associates, twice_half, mul_div_cancel, log_softmax_by_hand, mean_of_squares, variance_at_once, round_by_floor,
@@ -378,5 +415,6 @@ WRONG = (
     transposes_cancel, transposed_product, sum_of_neg, sum_of_sum, max_of_neg, softmax_by_hand, concat_of_concat,
     flatten_to_reshape, slice_of_slice, gather_to_slice, gemm_to_product, leaky_relu, relu_of_pad, clip_of_clip,
     argmax_of_scaled, reshape_of_reshape, sqrt_of_square, where_not, taken_for_commutative, tolerance_too_wide,
+    swish_of_scaled, cap_by_default, div_to_mul, add_to_sub,
 )  # fmt: skip
 """All of them."""

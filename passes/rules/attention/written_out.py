@@ -338,6 +338,10 @@ def _sample(rng: np.random.Generator) -> Value:
     return (_flat, _windows, _written_out, _written_out, _written_out)[int(rng.integers(5))](rng)
 
 
+FARTHEST = 2.0**63
+"""How far from 1 a factor and a cap of scores may be: Attention multiplies in another order."""
+
+
 def attended(m: Match, mended: bool = False) -> Made:
     """The Attention that stands for shares times values, or the reason why there is none.
 
@@ -350,6 +354,8 @@ def attended(m: Match, mended: bool = False) -> Made:
     found = scores_of(m, shares.inputs[0], shares.shape)
     if found is None:
         return decline("the scores are not made of a product by numbers, biases and masks")
+    if not all(1 / FARTHEST <= n <= FARTHEST for n in (found.scale, found.cap or 1.0)):
+        return decline("a factor, or a cap, that scores leave their range by")
     q, k = found.q, _turned_back(found.k_turned)
     if k is None or q.rank != 4 or k.rank != 4:
         return decline("the keys are not turned, or heads have no axis of their own")

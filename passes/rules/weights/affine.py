@@ -18,7 +18,16 @@ from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import axes_of, holds_digits, is_float, lazily, same_type, wide
+from passes.analysis.questions import (
+    OUT_OF_RANGE,
+    axes_of,
+    holds_digits,
+    is_float,
+    is_moderate,
+    lazily,
+    same_type,
+    wide,
+)
 
 x = hole("x")
 _c = constant("c")
@@ -131,6 +140,8 @@ def channel_factor(m: Match) -> Made:
         return decline("not a number for each channel")
     if m.root.rank != m.conv.rank:
         return decline("the factor has more axes")
+    if not is_moderate(m.c):
+        return decline(OUT_OF_RANGE)
     divides = m.root.op == "Div"
 
     def each() -> np.ndarray:
@@ -229,6 +240,8 @@ def factor_conv(m: Match) -> Made:
     factor = channels_of(m.c, m.product.rank, count)
     if factor is None or not is_float(m.x) or not same_type(m.x, m.product):
         return decline("not a number for each channel")
+    if not is_moderate(m.c):
+        return decline(OUT_OF_RANGE)
 
     def compute() -> np.ndarray:
         data = _at_least_float(m.w)
@@ -363,6 +376,8 @@ def gemm_factors(m: Match) -> Made:
         return decline("not a number for each column")
     if m.b is not None and not _columns(m.b, count):
         return decline("the bias is a matrix")
+    if not is_moderate(m.c):
+        return decline(OUT_OF_RANGE)
     divides = m.root.op == "Div"
 
     def each() -> np.ndarray:

@@ -15,7 +15,7 @@ from irkit.pattern import attr, either, hole, p, rest
 from irkit.pattern import const as constant
 from irkit.pattern.language import OfConstants
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import computed_constant, lazily, same_shape, same_type
+from passes.analysis.questions import OUT_OF_RANGE, computed_constant, is_moderate, lazily, same_shape, same_type
 from passes.rules.constants import EXACT, transposed_constant
 
 SIZE = 1 << 22
@@ -101,6 +101,8 @@ def scaled_weights(m: Match) -> Made:
         return decline("rounded once more in a narrow type, or a vector")
     if m.c.blob.size not in (1, width) or any(d != 1 for d in m.c.shape[:-1]):
         return decline("c is not a number, and no row of the product")
+    if not is_moderate(m.c):
+        return decline(OUT_OF_RANGE)
     b = m.b if m.get("sum") is not None else None
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from typing import Any
 
 import numpy as np
@@ -89,14 +90,110 @@ def test_arrays_of_every_element_type_are_written_as_python(kind: DType) -> None
 
 RETURNED: dict[str, tuple[Any, Any, str]] = {
     "an array": (lambda m: np.ones(3), None, r"the rule <lambda> returned array\(\[1"),
-    "two values": (lambda m: (m.x, m.x), None, "the rule <lambda> returned 2 values for 1 results"),
+    "two values": (lambda m: (m.x, m.x), None, "the rule <lambda> returned 2 values for 1 result"),
+    "a tuple of one": (lambda m: (m.x,), None, "the rule <lambda> returned a tuple of one value, and replaces one"),
+    "nothing": (lambda m: None, None, "the rule <lambda> returned None"),
+    "a list": (lambda m: [m.x], None, r"the rule <lambda> returned \[<"),
+    "a pattern": (lambda m: irkit.p.Neg(irkit.hole("x")), None, r"the rule <lambda> returned the pattern Neg\(x\)$"),
     "a sample of no value": (lambda m: m.x, lambda rng: 3, "the sample of the rule <lambda> returned 3"),
 }
 
 
+def lone(x: Any) -> irkit.Graph:
+    """A graph that the wrong rules fire on."""
+    return irkit.Graph((x,), (irkit.op.Relu(x),))
+
+
 @pytest.mark.parametrize("name", RETURNED)
-def test_what_is_no_replacement_is_named_by_the_check(name: str) -> None:
+def test_what_is_no_replacement_is_named_by_the_check_and_by_rewrite(name: str) -> None:
     function, sample, message = RETURNED[name]
     wrong = irkit.rule(irkit.p.Relu(irkit.hole("x")), sample=sample)(function)
-    with pytest.raises(irkit.RewriteError, match=message):
+    with pytest.raises(irkit.RewriteError) as error:
         irkit.check_rule(wrong)
+    assert re.match(message, error.value.what) and error.value.hint and len(error.value.what) < 140
+    if sample is None:
+        with pytest.raises(irkit.RewriteError) as error:
+            irkit.rewrite(lone(irkit.param(irkit.tensor("f32", 3))), wrong)
+        assert re.match(message, error.value.what) and error.value.hint
+
+
+def test_rules_of_several_results_must_return_as_many() -> None:
+    x, split = irkit.hole("x"), irkit.p.Split(irkit.hole("x"), num_outputs=2)
+    pair = irkit.rule(irkit.p.Relu(x), irkit.p.Neg(x))
+    data = irkit.param(irkit.tensor("f32", 4))
+    graph = irkit.Graph((data,), (irkit.op.Relu(data), irkit.op.Neg(data), *irkit.op.Split(data, num_outputs=2)))
+    strange: Any = lambda m: (m.x, x)  # noqa: E731
+    for wrong, told in (
+        (pair(lambda m: m.x), "returned 1 value for 2 results"),
+        (pair(lambda m: (m.x,)), "returned 1 value for 2 results"),
+        (pair(strange), r"returned \(<.*>, the pattern x\)"),
+        (irkit.rule(split)(lambda m: (m.x,)), "returned 1 value for 2 results"),
+    ):
+        for way in (irkit.check_rule, lambda rule: irkit.rewrite(graph, rule)):
+            with pytest.raises(irkit.RewriteError, match=f"the rule <lambda> {told}"):
+                way(wrong)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_differs_on_the_evaluator_is_not_said_to_differ_on_a_runtime(exact: bool, seed: int) -> None:
+    doubled = irkit.rule(irkit.p.Relu(irkit.p.Relu(irkit.hole("x"))), exact=exact)(lambda m: m.x * 2)
+    error = counterexample(doubled, seed)
+    assert error.case is not None and error.case.kind == "numbers" and "ONNX Runtime" not in str(error)
+    assert error.source.splitlines()[1] == "the left side gives  1.0"
+
+
+def test_a_rule_that_fails_is_shown_with_its_line_and_what_to_try() -> None:
+    def none(m: Any) -> Any:
+        return m.x.blob.uniform + 1
+
+    def refused(m: Any) -> Any:
+        return irkit.op.MatMul(m.x, irkit.const(np.ones((2, 3), np.int8)))
+
+    def library(m: Any) -> Any:
+        return np.concatenate([m.x], axis=7)
+
+    wrong = {each.__name__: irkit.rule(irkit.p.Relu(irkit.hole("x")))(each) for each in (none, refused, library)}
+    error = counterexample(wrong["none"])
+    assert "fails with AttributeError" in error.what and "blob is None for what is no constant" in error.hint
+    assert re.search(r", at checking/test_wrong_rules.py:\d+: return m.x.blob.uniform \+ 1$", error.what)
+    error = counterexample(wrong["refused"])
+    assert re.search(r"refused: .*, at checking/test_wrong_rules.py:\d+: return irkit.op.MatMul\(", error.what)
+    assert "the pattern lets this left side through" in error.hint
+    assert "at checking/test_wrong_rules.py" in counterexample(wrong["library"]).what
+    with pytest.raises(irkit.RewriteError, match=r"refused: .*, at checking/test_wrong_rules.py:\d+: return irkit.op"):
+        irkit.rewrite(lone(irkit.param(irkit.tensor("f32", 3))), wrong["refused"])
+
+
+def test_another_element_type_and_another_shape_have_hints_of_their_own() -> None:
+    relu = irkit.rule(irkit.p.Relu(irkit.hole("x")))
+    error = counterexample(relu(lambda m: irkit.op.Equal(m.x, m.x)))
+    assert "into a bool" in error.what and error.hint.startswith("give a value of the same element type and shape")
+    error = counterexample(relu(lambda m: irkit.op.Unsqueeze(m.root, irkit.const(np.array([0])))))
+    assert error.hint.startswith("where something broadcasts")
+
+
+def test_constants_are_ends_of_ranges_and_nan_where_a_rule_holds_of_all_numbers() -> None:
+    scaled = irkit.p.Mul(irkit.hole("x", dtype="float"), irkit.pattern.const("k"))
+    for exact in (True, False):
+        seen: list[float] = []
+
+        def noted(m: Any, seen: list[float] = seen) -> Any:
+            seen += m.k.blob.array.astype(np.float64).reshape(-1).tolist()
+            return irkit.op.Mul(m.k, m.x)
+
+        report = irkit.check_rule(irkit.rule(scaled, exact=exact)(noted), 60)
+        kinds = dict(report.near_kinds)
+        assert kinds["extreme constant" if exact else "extreme scalar"][1] > 0 and ("no number" in kinds) is exact
+        assert max(n for n in seen if np.isfinite(n)) > 3e38 and any(n == 0 and np.signbit(n) for n in seen)
+        assert any(0 < abs(n) < 1e-37 for n in seen)
+        assert any(np.isnan(n) for n in seen) is exact
+
+
+def test_overflow_on_the_way_is_no_fault_of_a_rule_of_real_numbers() -> None:
+    x, y, k = irkit.hole("x", dtype="f32"), irkit.hole("y", dtype="f32"), irkit.pattern.const("k")
+    moved = irkit.rule(irkit.p.Mul(irkit.p.Mul(x, y), k), exact=False)(
+        lambda m: irkit.op.Mul(irkit.op.Mul(m.x, m.k), m.y)
+    )
+    for seed in range(3):
+        assert dict(irkit.check_rule(moved, 60, seed=seed).near_kinds)["extreme scalar"][0] > 0

@@ -125,6 +125,10 @@ def test_an_operator_is_checked(operator: irkit.Operator) -> None:
     report = irkit.check_operator(operator, 10)
     assert report.instances == 10 and operator.text in str(report)
     assert (report.by_definition is None) == (operator is lookup)
+    assert ("the evaluator gives what its definition says" in str(report)) == (operator is not lookup)
+    assert "fired on 10 instances" not in str(report) and "proof" not in str(report)
+    if report.by_definition is not None and operator is not gated:  # its bias may be of any element type
+        assert {name for name, _ in report.by_definition.types} <= {"bf16", "f16", "f32", "f64"}
     assert report.on_runtime > 0 or operator is lookup
 
 

@@ -16,6 +16,7 @@ from irkit.doors.cli import app
 from irkit.rewriting import record
 from irkit.rewriting.history import Tally, record_history
 from irkit.rewriting.journal import with_journal
+from irkit.rewriting.passes import rules_pass
 from irkit.viewer.pages import history_page
 from passes import optimize
 from passes.files import optimized_for
@@ -176,6 +177,26 @@ def test_tally_follows_what_own_rules_made() -> None:
     twice = irkit.Graph((x,), (op.Relu(op.Relu(x)),))
     (only,) = kept.counts(optimize(twice, rules=(relu_twice,), observe=kept))
     assert only.became == {"equal to what was there, or used by nothing": 1}
+
+
+def test_tally_tells_which_rule_took_up_what_own_rules_made() -> None:
+    x = hole("x")
+
+    @irkit.rule(p.Neg(p.Neg(x)))
+    def twice(m: Any) -> Any:
+        """-(-x) -> Abs(x), for the test"""
+        return op.Abs(m.x)
+
+    @irkit.rule(p.Sqrt(p.Abs(x)))
+    def root(m: Any) -> Any:
+        """Sqrt(Abs(x)) -> Exp(x), for the test"""
+        return op.Exp(m.x)
+
+    data = irkit.param(irkit.tensor("f32", 3))
+    graph, tally = irkit.Graph((data,), (op.Sqrt(op.Neg(op.Neg(data))),)), Tally(("twice", "root"))
+    result = rules_pass("own rules", (twice, root)).run(graph, tally)
+    became = {each.rule: each.became for each in tally.counts(result)}
+    assert became == {"twice": {"taken up by root": 1}, "root": {"Exp in the model": 1}}
 
 
 def test_nobody_who_watches_changes_what_comes_out() -> None:
