@@ -31,7 +31,7 @@ from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.sides import match_of, results_of, sides
-from irkit.rewriting.type_checks import at_line, refuse_no_values, shortened
+from irkit.rewriting.type_checks import at_line, refuse_no_values, short_text
 from irkit.support.arguments import require_count
 from irkit.support.results import as_tuple
 
@@ -174,7 +174,7 @@ class Tally:
             if near and arrays is not None and isinstance(error, TypeRuleError):
                 self.declined["what it would build is refused"] += 1
                 return False
-            self.blame(f"fails with {shortened(repr(error), 300)}", roots, params, arrays, error)
+            self.blame(f"fails with {short_text(repr(error), 300)}", roots, params, arrays, error)
             return False
         if made is None:
             return False
@@ -182,7 +182,7 @@ class Tally:
         if isinstance(found, Decline):
             self.declined[found.reason] += 1
             return False
-        if found is m.root or are_roots(found, m.roots):
+        if found is m.root or (rule.others and found == m.roots):
             self.declined["it returned its own root"] += 1
             return False
         refuse_no_values(rule, m.roots, found, text(*m.roots))
@@ -265,16 +265,15 @@ def check_rule(
 ) -> Checked:
     """Makes random instances of the rule's left side until it has fired on `n`, and compares both sides by numbers.
 
-    Element types (all 28, where the operators take them), shapes (with sizes 0 and 1, and symbols), axes, constants and
-    attributes are random. Of each instance on which the rule fired, near misses are made: another axis, constant,
-    element type, size, operand or operator. The rule may decline them; where it fires, both sides must agree. Instances
-    all of whose results are empty do not count.
+    Element types (all 28, where the operators take them), shapes (with sizes 0 and 1, and symbols), axes, constants
+    and attributes are random. Of each instance on which the rule fired, near misses are made: another axis, constant,
+    element type, size, operand or operator. The rule may decline them; where it fires, both sides must agree. Empty
+    results do not count.
 
     An exact rule must agree bit for bit, NaN, infinities, the sign of zero, subnormal numbers and the ends of every
-    range included, in operands and in constants. Of one that is true of real numbers, integers and booleans must be
-    equal, and floats no worse than those of the left side: both are measured against the left side in float64 (see
-    `irkit.checking.accuracy`). Its scalar constants are finite ends of ranges and subnormal numbers now and then: what
-    it computes of them must stay within range, though operators on the way need not.
+    range included, in constants, too. Of one that is true of real numbers, integers and booleans must be equal, and
+    floats no worse than the left side's: both are measured against that in float64 (see `irkit.checking.accuracy`),
+    and what is computed of scalar constants must stay in range.
 
     Args:
         rule: the rule to check.
@@ -283,16 +282,15 @@ def check_rule(
         onnxruntime: whether both sides are also compared on ONNX Runtime, where it has kernels for them.
         rtol, atol: where given, floats of a rule that is not exact may differ by atol + rtol * |left|, and are not
             measured against float64.
-        measured: whether they are measured at all; without it, and without tolerances, those of `irkit.compare` hold.
-            For rules that are to be right rather than as precise: one operator said by several others.
-        proof: up to which rank `irkit.prove` is asked for a proof for all sizes, which the report has; 0 for none.
+        measured: whether they are measured at all; without it, and without tolerances, those of `irkit.compare` hold:
+            for rules that are to be right rather than as precise.
+        proof: up to which rank `irkit.prove` is asked for a proof for all sizes; 0 for none.
 
-    Returns the report: what was covered, and what was not.
-
-    Raises Counterexample, a RewriteError, where the sides differ in type or numbers: the smallest instance that was
-    found, with the numbers, and as a program to paste (`error.python`). Raises RewriteError where n or seed is no whole
-    number from 0 on, and where no instance was found on which the rule fires and there is something to compare (give it
-    a `sample` then: a function from a random generator to an instance; see `irkit.rule`).
+    Returns the report: what was covered, and what was not. Raises Counterexample, a RewriteError, where the sides
+    differ in type or numbers: the smallest instance that was found, with the numbers, and as a program to paste
+    (`error.python`). Raises RewriteError where n or seed is no whole number from 0 on, and where no instance was found
+    on which the rule fires and there is something to compare (give it a `sample` then: a function from a random
+    generator to an instance; see `irkit.rule`).
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise RewriteError(f"{rule!r} is not a rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
@@ -342,11 +340,6 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
         reused=covered.reused,
         lines=tally.unseen(),
     )
-
-
-def are_roots(found: Any, roots: tuple[Value, ...]) -> bool:
-    """Whether a rule returned the values that it shall replace."""
-    return isinstance(found, tuple) and found == roots
 
 
 def random_sample(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:

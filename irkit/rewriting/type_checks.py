@@ -69,13 +69,13 @@ def refuse_no_values(rule: Rule, roots: tuple[Value, ...], found: object, ir: st
 def returned_text(found: object) -> str:
     """What a rule returned, in a few words."""
     if isinstance(found, Pattern):
-        return f"the pattern {shortened(describe(found))}"
+        return f"the pattern {short_text(describe(found))}"
     if isinstance(found, tuple):
         return f"({', '.join(map(returned_text, cast('tuple[object, ...]', found)))})"
-    return shortened(repr(found))
+    return short_text(repr(found))
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def short_text(text: str, longest: int = LONGEST) -> str:
     """A text, of which little enough is left to stand in a message."""
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
