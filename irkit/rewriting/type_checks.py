@@ -1,9 +1,13 @@
-"""Whether a rewrite keeps the type of what it replaces: at all sizes that the graph allows."""
+"""What a rule gives back: values, as many as it replaces, of the types of those at all sizes that the graph allows; and
+the line of its own code where it fails."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path, PurePath
 from typing import cast
 
 from irkit import dims
@@ -17,10 +21,13 @@ from irkit.errors import ContractError, DimensionError, RewriteError, TypeRuleEr
 from irkit.pattern import Pattern
 from irkit.pattern.heads import describe
 from irkit.rewriting.rules import Rule
-from irkit.support.failures import failed_line
 
 BELOW = 400
 """How many values below the one that is replaced are looked at for what their operators ask of sizes."""
+
+IRKIT = str(Path(__file__).parents[1])
+PYTHON = sysconfig.get_path("stdlib")
+"""Where the files of irkit and of Python lie."""
 
 SAME_TYPE = "give a value of the same element type and shape, or decline where it would be another"
 """What to try where a rule changes a type."""
@@ -84,6 +91,24 @@ def at_line(what: str, error: Exception, rule: Rule) -> str:
     """What went wrong, and the line of the rule's own code where it did."""
     line = failed_line(error, rule.function)
     return f"{what}, at {line}" if line else what
+
+
+def failed_line(error: BaseException, function: Callable[..., object]) -> str:
+    """`folder/rules.py:12: return op.Relu(m.x)`: the innermost line of the caller's own code that an error went
+    through, neither irkit's nor a library's; without one, of the function's file; "" where none is known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    own = [f for f in frames if is_own(f.filename)] or [f for f in frames if f.filename == file]
+    if not own:
+        return ""
+    found = own[-1]
+    place = f"{'/'.join(PurePath(found.filename).parts[-2:])}:{found.lineno}"
+    return f"{place}: {found.line}" if found.line else place
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is neither irkit's, nor Python's, nor of an installed package."""
+    return not file.startswith((IRKIT, PYTHON, "<frozen", "<attrs")) and "site-packages" not in PurePath(file).parts
 
 
 def refused_error(rule: Rule, value: Value, error: TypeRuleError) -> RewriteError:
