@@ -15,6 +15,7 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType
 from irkit.core.walk import post_order
+from tests.tables.rules import RULES
 
 LEAVES = ("Param", "Constant", "Item", "ShapeVector")
 
@@ -168,3 +169,26 @@ def test_a_mask_of_keys_is_made_once_for_all_queries() -> None:
     (found,) = [v for v in graph.order if v.op == "Attention"]
     assert found.inputs[3].shape[2] == 1 and "Expand" not in ops(graph)  # type: ignore[union-attr]
     assert "Expand" in ops(passes.prepare(graph))
+
+
+@pytest.mark.parametrize("name", ["scaled_weights", "gemm_factors", "channel_factor", "factor_conv"])
+def test_factors_that_weights_leave_their_range_by_stay_outside(name: str) -> None:
+    x, image = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4, 5, 5))
+    w, kernel = const(np.full((4, 3), 2, np.float32)), const(np.full((2, 4, 3, 3), 2, np.float32))
+
+    def made(c: Any) -> Value:
+        if name == "factor_conv":
+            return op.Conv(op.Mul(image, c), kernel)
+        return op.Mul(
+            op.MatMul(x, w)
+            if name == "scaled_weights"
+            else op.Gemm(x, w)
+            if name[0] == "g"
+            else op.Conv(image, kernel),
+            c,
+        )
+
+    rule = next(each for each in RULES if each.name == name)
+    for number, folds in ((3.0, True), (3e38, False), (-3e38, False), (1e-38, False)):
+        graph = Graph((x, image), (made(np.float32(number)),))
+        assert (irkit.rewrite(graph, rule) is not graph) is folds
