@@ -304,8 +304,10 @@ def by_trapezoids(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
 
 
 def aligned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
-    """ctc_loss of lengths in tensors: one of each for a batch"""
+    """ctc_loss: a row of labels for each of a batch, and one of each length"""
     batch = args[0].shape[1] if args[0].rank == 3 else 1
+    if args[0].rank == 3 and args[1].rank == 2:
+        same_size(tracer, args[1].shape[0], batch)
     for lengths in args[2:4]:
         if isinstance(lengths, Value) and lengths.rank:
             same_size(tracer, lengths.shape[0], batch)

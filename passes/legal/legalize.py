@@ -97,9 +97,7 @@ FLOAT64: Mapping[str, Expansion] = {
 }  # fmt: skip
 """How operators are expanded where their operands are float64."""
 
-ELSEWHERE: Mapping[str, Expansion] = {
-    **RECURRENT, **{name: WINDOWS[name] for name in ("AveragePool", "LpPool", "Col2Im")},
-}  # fmt: skip
+ELSEWHERE: Mapping[str, Expansion] = {**RECURRENT, **{n: WINDOWS[n] for n in ("AveragePool", "LpPool", "Col2Im")}}
 """Those of them that are right in each element type."""
 
 WRAPS = frozenset((

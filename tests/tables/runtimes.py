@@ -8,6 +8,7 @@ eager at every size of docs/measured/models.md, in element types, shapes and num
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import warnings
@@ -106,17 +107,11 @@ def irkit_trials(case: Case, folder: Path) -> Maker:
     torch.manual_seed(0)
     try:
         model, args, kwargs = case.build()
-        way = "direct" if direct_takes(case) else "torch.export"
-        captured = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture=way)
+        captured = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
     except Exception as error:  # exporters raise anything
         problem = f"no file: {in_one_line(error)}"
         return lambda _: Trial(case.name, problem=problem)
     return partial(irkit_trial, captured, case, folder)
-
-
-def direct_takes(case: Case) -> bool:
-    """Whether direct capture takes a model at all of its sizes: there is one that it does not."""
-    return case.name != "lfm2_cache"
 
 
 def irkit_trial(captured: Program, case: Case, folder: Path, runtime: Runtime) -> Trial:
@@ -196,11 +191,16 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 lines.append(f"| {case.name} | {' | '.join(marks)} |")
     lines += ["", "## Why not", "", "| model | file | runtime | |", "|---|---|---|---|"]
     lines += [
-        f"| {r['case']} | {r['exporter']} | {r['runtime']} | {cell(r['problem'])} |"
+        f"| {r['case']} | {r['exporter']} | {r['runtime']} | {cell(without_folders(r['problem']))} |"
         for r in sorted(rows, key=lambda r: (r["exporter"], r["runtime"]))
         if r["problem"]
     ]
     return "\n".join((*lines, ""))
+
+
+def without_folders(text: str) -> str:
+    """A text whose paths have no more than the file and the folder that it lies in."""
+    return re.sub(r"(?:/[^\s/\"':]+)+/([^\s/\"':]+/[^\s/\"':]+\.\w+)", r"\1", text)
 
 
 def mark(row: Mapping[str, Any] | None) -> str:

@@ -12,7 +12,7 @@ from tests.support import torch_files
 from tests.support.draws import drawn
 from tests.support.torch_files import TorchFile, in_one_line, torch_file
 from tests.tables.models import LAYERS
-from tests.tables.runtimes import IRKIT, NAMES, TORCH, batched, difference, page, total, verdicts
+from tests.tables.runtimes import IRKIT, NAMES, TORCH, batched, difference, page, total, verdicts, without_folders
 from tests.zoo.case import Case
 from tests.zoo.cases import CASES, case_named
 
@@ -84,3 +84,8 @@ def test_the_page_counts_what_passed_and_says_why_not() -> None:
     assert "tract 1; torch" in found and "ok, fixed | **fails**" in found
     assert "| bert | torch.onnx | tract | batch=1: a" in found
     assert batched(["a", "b", "c"], 2) == [("a", "b"), ("c",)]
+
+
+def test_the_page_has_no_folders_of_a_machine() -> None:
+    said = 'File "/home/me/work/tests/zoo/layers.py", line 3, in f; at /a/b/src/lib.rs:18:13: shape [2, 4]/2'
+    assert without_folders(said) == 'File "zoo/layers.py", line 3, in f; at src/lib.rs:18:13: shape [2, 4]/2'

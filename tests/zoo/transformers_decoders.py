@@ -68,8 +68,10 @@ def grown(model: torch.nn.Module, config: Any, batch: int, past: int) -> Any:
     return cache
 
 
-def going_on(name: str, family: str, model_class: str, config: Any, past: tuple[int, ...], note: str = "") -> Case:
-    """A decoder that goes on from a cache of what it has read before."""
+def going_on(
+    name: str, family: str, model_class: str, config: Any, past: tuple[int, ...], note: str = "", several: bool = False
+) -> Case:
+    """A decoder that goes on from a cache of what it has read before, by several tokens at least, if `several`."""
 
     def model() -> torch.nn.Module:
         return getattr(transformers, model_class)(config).eval()
@@ -82,8 +84,8 @@ def going_on(name: str, family: str, model_class: str, config: Any, past: tuple[
             "past_key_values": grown(model(), config, batch, past),
         }
 
-    one = bool(note)
-    seq = {} if one else {"seq": (3, 1, 4, 1)}
+    one = bool(note) and not several
+    seq = {} if one else {"seq": (3, 2, 4, 2) if several else (3, 1, 4, 1)}
     traced, *others = sizes(batch=(2, 1, 3, 2), past=past, **seq)
     mask = {0: "batch", 1: "past + 1" if one else "past + seq"}
     tokens = {0: "batch"} if one else TOKENS
@@ -95,7 +97,11 @@ CASES = (
     going_on("gemma4_cache", "sliding windows", "Gemma4ForCausalLM", GEMMA4, (7, 8, 4, 16)),
     going_on("deepseek_v3_cache", "mixture of experts", "DeepseekV3ForCausalLM", DEEPSEEK_V3, (5, 8, 1, 16)),
     going_on("mpt_cache", "decoder", "MptForCausalLM", MPT, (5, 8, 1, 16)),
-    going_on("lfm2_cache", "state space", "Lfm2ForCausalLM", LFM2, (5, 8, 4, 16)),
+    going_on(
+        "lfm2_cache", "state space", "Lfm2ForCausalLM", LFM2, (5, 8, 4, 16),
+        "of one token the mask is left out (masking_utils.py:1524), and a token that it hides is read: another program",
+        several=True,
+    ),
     going_on(
         "qwen3_next_step", "state space", "Qwen3NextForCausalLM", QWEN3_NEXT, (5, 8, 4, 16),
         "one token at a time: more are read in chunks of 64, which a Python loop counts",
