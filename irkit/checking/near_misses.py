@@ -256,10 +256,11 @@ def _filled(
 ) -> Instead:
     """One of the constants with one of the numbers that its element type has, everywhere or in some places."""
     value = _pick(rng, constants)
-    array = value.blob.array
+    array: np.ndarray = value.blob.array
     number = np.asarray(_pick(rng, numbers_of(value.dtype))).astype(array.dtype)
-    everywhere = rng.random() < 0.6
-    return {value: const(np.where(everywhere | (rng.random(array.shape) < 0.5), number, array).astype(array.dtype))}
+    most = 1.0 if rng.random() < 0.6 else 0.5
+    places = rng.random(array.shape) < most
+    return {value: const(np.where(places, number, array).astype(array.dtype))}
 
 
 def wider_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
