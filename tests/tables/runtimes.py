@@ -200,7 +200,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def without_folders(text: str) -> str:
     """A text whose paths have no more than the file and the folder that it lies in."""
-    return re.sub(r"(?:/[^\s/\"':]+)+/([^\s/\"':]+/[^\s/\"':]+\.\w+)", r"\1", text)
+    return re.sub(r"(?<![\w.])(?:/[^\s/\"':]+)+/([^\s/\"':]+/[^\s/\"':]+\.\w+)", r"\1", text)
 
 
 def mark(row: Mapping[str, Any] | None) -> str:
