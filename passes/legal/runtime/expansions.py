@@ -442,7 +442,9 @@ def non_zero(m: Match, value: Value) -> Value | None:
     x = value.inputs[0]
     if x is not None and not x.rank:
         return op.Slice(op.NonZero(op.Reshape(x, [1])), [0], [0], [0])
-    return None if x is None or x.dtype in (DType.BOOL, DType.STRING) else op.NonZero(op.Cast(x, to=DType.BOOL))
+    if x is None or x.dtype in (DType.BOOL, DType.STRING) or x.dtype.is_complex:
+        return None
+    return op.NonZero(op.Cast(x, to=DType.BOOL))
 
 
 def cast_like(m: Match, value: Value) -> Value:
