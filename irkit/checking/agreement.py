@@ -11,7 +11,7 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from irkit.checking.accuracy import Reference, is_real_made, least, traced_values, worse
+from irkit.checking.accuracy import Reference, bounded_watch, is_real_made, least, traced_values, worse
 from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, ZEROS, assignment, feeds
@@ -137,7 +137,7 @@ def count_agreeing(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            actual = evaluate(Graph(params, new), arrays)
+            actual = evaluate(Graph(params, new), arrays, every=bounded_watch())
     except EvaluateError as error:
         if isinstance(error.__cause__, TypeRuleError):
             return None  # a definition refuses, as types, sizes that the kernels of the left side let pass
@@ -275,14 +275,14 @@ def asks_for_much(value: Value, fed: Mapping[Value, Content]) -> bool:
 
 
 def computed_results(graph: Graph, arrays: Sequence[Content]) -> tuple[np.ndarray, ...] | None:
-    """The results on the evaluator; None where there are none, or where more would be made than memory may hold."""
+    """The results on the evaluator; None where there are none, or where a check would take too much to get them."""
     fed = dict(zip(graph.params, arrays, strict=False))
     if any(asks_for_much(value, fed) for value in graph.order):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of means of nothing
         try:
-            return evaluate(graph, arrays)
+            return evaluate(graph, arrays, every=bounded_watch())
         except EvaluateError:
             return None
 

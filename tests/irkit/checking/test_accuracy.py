@@ -10,6 +10,7 @@ import pytest
 
 from irkit.build import const, op
 from irkit.checking.accuracy import Reference, is_real_made, nudged_numbers, traced_values, worse
+from irkit.checking.agreement import computed_results
 from irkit.checking.draws import numbers
 from irkit.checking.rules import check_rule
 from irkit.core.ir import Graph, Value, param
@@ -144,3 +145,10 @@ def test_operands_that_are_no_real_numbers_say_nothing_of_a_rule_of_real_numbers
     )  # near misses put Sqrt of what is negative there
     with pytest.raises(RewriteError, match="off by more than roundings explain"):
         check_rule(no_quotient, seed=seed, onnxruntime=False)
+
+
+def test_a_loop_that_does_not_end_has_no_results() -> None:
+    _, rows = op.Loop(None, True, np.float32(1), body=lambda i, c, s: (True, op.Add(s, 1.0), s))
+    assert computed_results(Graph((), (rows,)), []) is None
+    few, _ = op.Loop(np.int64(3), True, np.float32(1), body=lambda i, c, s: (True, op.Add(s, 1.0), s))
+    assert computed_results(Graph((), (few,)), []) == (np.float32(4),)
