@@ -109,13 +109,16 @@ _PLAIN = frozenset((int, float, str, Blob))
 def symbols_in(graph: Graph) -> tuple[sympy.Symbol, ...]:
     """Every symbol that a type or a ShapeVector of the graph holds, by first use."""
     found: dict[sympy.Symbol, None] = {}
-    seen: set[int] = set()  # of types, which many values share
+    seen: set[int] = set()  # of types and attributes, which many values share
     for value in graph.order:
         if id(value.type) not in seen:
             seen.add(id(value.type))
             for dim in dims_of(value.type):
                 if type(dim) is not int:
                     found.update(dict.fromkeys(symbols_of(dim)))
+        if not value.attributes or id(value.attributes) in seen:
+            continue
+        seen.add(id(value.attributes))
         for _, attribute in value.attributes:
             if type(attribute) in _PLAIN:
                 continue

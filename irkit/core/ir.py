@@ -392,7 +392,7 @@ class Graph(GraphMethods):
 
     def __len__(self) -> int:
         """How many operators there are: values that are no Param, Constant or Item; those of bodies not counted."""
-        return sum(1 for v in self.order if v.op not in (PARAM, CONSTANT, ITEM))
+        return len([v for v in self.order if v.op not in (PARAM, CONSTANT, ITEM)])
 
     def with_results(self, results: Iterable[Value]) -> Graph:
         """The same graph with other results; itself where they are the same values."""

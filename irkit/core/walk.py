@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from irkit.errors import GraphError
 from irkit.support.uncollected import without_collector
@@ -13,35 +13,36 @@ from irkit.support.uncollected import without_collector
 if TYPE_CHECKING:
     from irkit.core.ir import Graph, Value
 
+    Path = tuple[Value | None, Iterator[Value | None], "Path | None"]
+
 
 @without_collector
 def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = None) -> tuple[Value, ...]:
     """Every value that `roots` reach, operands before users, each once; values for which `stop` holds, and what
     only they reach, are left out.
 
-    Recursively: order(v) = order(v.inputs) + (v,).  Written with a stack because depth is decided by the input.
+    Recursively: order(v) = order(v.inputs) + (v,).  Written with a stack because depth is decided by the input; the
+    stack is a chain of tuples, and what was seen a dict in order, so that a value costs no call of a method.
     """
-    seen: set[Value | None] = {None}
-    order: list[Value] = []
-    path: list[tuple[Value | None, Iterator[Value | None]]] = []
+    order: dict[Value | None, None] = {None: None}
+    path: Path | None = None
     value: Value | None = None
     rest: Iterator[Value | None] = iter(tuple(roots))
     while True:
         for operand in rest:
-            if operand in seen or operand is None or (stop is not None and stop(operand)):
+            if operand in order or operand is None or (stop is not None and stop(operand)):
                 continue
             if operand.inputs:
-                path.append((value, rest))
+                path = (value, rest, path)
                 value, rest = operand, iter(operand.inputs)
                 break
-            seen.add(operand)
-            order.append(operand)
+            order[operand] = None
         else:
-            if value is None:
-                return tuple(order)
-            seen.add(value)
-            order.append(value)
-            value, rest = path.pop()
+            if path is None:
+                del order[None]
+                return tuple(cast("dict[Value, None]", order))
+            order[value] = None
+            value, rest, path = path
 
 
 def bodies(order: Iterable[Value]) -> Iterator[Graph]:

@@ -260,10 +260,9 @@ SPECIAL = ("__getattr__", "__getattribute__", "__setattr__", "__call__", "__torc
 COPIES = ("copy", "deepcopy", "__dict__", "vars", "getattr")
 
 
-def is_object(given: Any) -> bool:
-    """Whether something is an object of a class of Python's, whose methods can be noted."""
-    cls = type(given)
-    if not hasattr(given, "__dict__") or isinstance(given, torch.nn.Module | type | types.ModuleType):
+def are_objects(cls: type) -> bool:
+    """Whether the instances of a class are objects of Python's, whose methods can be noted."""
+    if issubclass(cls, torch.nn.Module | type | types.ModuleType):
         return False
     own = [each for each in cls.__mro__ if each is not object]
     plain = all(each.__flags__ & HEAP and "__slots__" not in vars(each) for each in own)
@@ -307,13 +306,21 @@ def unmet() -> Iterator[None]:
 class Asking:
     """The modules of a run that are noted: `levels` are those that run now, `answering` says that an object
     that they were handed does, `marked` that numbers of modules were read as marks, `reads` are the attributes read so
-    far of those in which equal modules differ."""
+    far of those in which equal modules differ; `classes` says of a class whether its instances are such objects."""
 
     tracer: Tracer
     reads: list[tuple[int, str]] = attrs.field(factory=list)
     levels: list[Level] = attrs.field(factory=list)
     answering: bool = False
     marked: bool = False
+    classes: dict[type, bool] = attrs.field(factory=dict)
+
+    def is_object(self, given: Any) -> bool:
+        """Whether something is an object of a class of Python's, whose methods can be noted."""
+        cls = type(given)
+        if cls not in self.classes:
+            self.classes[cls] = hasattr(given, "__dict__") and are_objects(cls)
+        return self.classes[cls]
 
     def key(self, given: Any, tensors: list[Traced], objects: list[Any] | None = None) -> Any:
         """Equal for arguments of equal types and layouts, whose tensors are gathered, and other objects where these may
@@ -339,7 +346,7 @@ class Asking:
             return (kind, given)
         if kind in SIZES:
             return (kind, given.node.expr)
-        if objects is not None and is_object(given):
+        if objects is not None and self.is_object(given):
             objects.append(given)
             held = given.__dict__.items()
             return (kind, *[(n, v if isinstance(v, SIMPLE) else id(v)) for n, v in held if type(v) is not Shadow])

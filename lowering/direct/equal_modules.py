@@ -18,7 +18,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import torch
@@ -27,8 +27,8 @@ from torch.autograd import forward_ad
 
 from irkit import dims
 from irkit.core import walk
-from irkit.core.ir import Value
-from irkit.core.origins import Origin
+from irkit.core.ir import Value, vertex
+from irkit.core.origins import Origin, provenance
 from irkit.core.vocabulary import PARAM
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.alike import SIMPLE, Below, Likes
@@ -47,7 +47,7 @@ from lowering.direct.caches import (
     is_asked_only,
     unmet,
 )
-from lowering.direct.repeats import SIZES, Index, TakenOver, rebuilt, recognize_values
+from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 
@@ -59,7 +59,8 @@ TRIES = 3
 class Called:
     """What a call of a module gave, of which tensors, with which weights; `below` is what the module was made of,
     `read` are those of its attributes that it read among the ones that differ; `counts` are the names taken by it,
-    after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered."""
+    after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered;
+    `stages` say how the former are made again, question by question, and its results last."""
 
     below: Below
     path: str
@@ -74,6 +75,58 @@ class Called:
     asks: tuple[Ask, ...]
     fresh: tuple[Value, ...]
     answers: tuple[Value, ...]
+    stages: tuple[Stage, ...] = ()
+
+    def numbered(self, node: str) -> tuple[str, int] | None:
+        """What the name of a node begins with, and which of the names that begin so it is among those that the call
+        took; None for a name that it did not take."""
+        base, number = node, 0
+        if base not in self.counts:
+            base, _, digits = node.rpartition("_")
+            number = int(digits) if digits.isdecimal() else 0
+        return (base, number - self.before.get(base, 0)) if base in self.counts else None
+
+
+@attrs.frozen(eq=False)
+class Stage:
+    """How values of a call are made again, operands first: each with the number of its origin among `origins`, of which
+    each has its name as `Called.numbered` tells it, and its path from that of the module on, None where it is not in
+    it. `roots` are those that were asked for."""
+
+    roots: tuple[Value, ...]
+    values: Sequence[tuple[Value, int]]
+    origins: Sequence[tuple[Origin, tuple[str, int] | None, str | None]]
+
+    @classmethod
+    def of(cls, call: Called, roots: Sequence[Value], reached: Sequence[Value]) -> Stage:
+        """The stage of a call in which values were reached."""
+        places: dict[int, int] = {}
+        origins: list[tuple[Origin, tuple[str, int] | None, str | None]] = []
+        for origin in (value.origin for value in reached):
+            if id(origin) not in places:
+                places[id(origin)] = len(origins)
+                within = f"{origin.module}.".startswith(f"{call.path}.")
+                path = origin.module[len(call.path) :] if within else None
+                origins.append((origin, call.numbered(origin.node), path))
+        return cls(tuple(roots), [(value, places[id(value.origin)]) for value in reached], origins)
+
+    def again(self, swaps: Mapping[Value, Value], path: str, taken: Mapping[str, int]) -> dict[Value, Value]:
+        """`swaps` grown to the values, each with the origin that it has in a module at another path, where so many
+        names were taken."""
+        made = [
+            provenance(
+                origin.node if number is None else name_after(taken, number), origin.target,
+                origin.module if inside is None else path + inside, origin.source, origin.rules,
+            )
+            for origin, number, inside in self.origins
+        ]  # fmt: skip
+        new: dict[Value | None, Value | None] = {None: None, **swaps}
+        operand = new.__getitem__
+        for value, place in self.values:
+            inputs = tuple(map(operand, value.inputs))
+            new[value] = vertex(value.op, inputs, value.attributes, value.bodies, value.type, made[place])
+        del new[None]
+        return cast("dict[Value, Value]", new)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -94,13 +147,14 @@ class Calls(Asking):
         tensors: list[Traced] = []
         objects: list[Any] = []
         with unmet():
+            below = None
             try:
                 key = (self.likes.numbers[id(module)], surroundings(), self.key((args, kwargs), tensors, objects))
-                require_asked_only(module, objects)
+                below = self.likes.of(module)
+                require_asked_only(below.parts, objects)
             except Unmatched:
-                key = None
+                key = below = None
             tries = self.known.setdefault(key, []) if key is not None else []
-            below = self.likes.of(module) if key is not None else None
             found = None if below is None else self.found(tries, below, tensors)
         if below is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
@@ -214,22 +268,27 @@ class Calls(Asking):
                 if held[1].memory.version or held[1].memory.torn or held[1].lenses:
                     return None
                 weights.setdefault(held[1].value, []).append(number)
-        stop = {*call.inputs, *weights, *call.answers}
-        reached = walk.post_order(call.fresh, stop=stop.__contains__)
-        if any(value.op == PARAM or is_random(value) for value in reached):
-            return None
-        return attrs.evolve(call, weights=weights)
+        known = {*call.inputs, *weights}
+        stages: list[Stage] = []
+        for given, answers in [*((ask.given, ask.answers) for ask in call.asks), (call.results, ())]:
+            roots = fresh_of(given)
+            reached = walk.post_order(roots, stop=known.__contains__)
+            if any(value.op == PARAM or is_random(value) for value in reached):
+                return None
+            stages.append(Stage.of(call, roots, reached))
+            known.update((*reached, *answers))
+        return attrs.evolve(call, weights=weights, stages=tuple(stages))
 
     # ------------------------------------------------------------------------------------------ the others
 
     def again(self, call: Called, below: Below, given: Sequence[Traced]) -> Again | None:
         """A call with the weights of another module, of other tensors; None where these are not as they were."""
         tracer = self.tracer
-        rename = functools.partial(renamed, call, tracer.modules[-1], Counter(tracer.counts))
+        path, taken = tracer.modules[-1], Counter(tracer.counts)
         values = [tracer.read(tracer.handle(each)) for each in given]
         before = self.once_before(call, below, values)
         if before is not None:
-            return Again(call, before.values, rename, before)
+            return Again(call, before.values, path, taken, before)
         swaps = dict(zip(call.inputs, values, strict=True))
         for old, numbers in call.weights.items():
             handles = [tracer.handle(below.weights[number]) for number in numbers]
@@ -239,7 +298,7 @@ class Calls(Asking):
             if written or not tied or new.type != old.type or new.op != old.op:
                 return None
             swaps[old] = new
-        return Again(call, swaps, rename)
+        return Again(call, swaps, path, taken)
 
     def once_before(self, call: Called, below: Below, values: Sequence[Value]) -> TakenOver | None:
         """In a trial, the same call in the run before, where that took over the same with these inputs and weights;
@@ -263,12 +322,13 @@ class Calls(Asking):
         )
         return found if same else None
 
-    def grown(self, found: Again, results: Any) -> Again:
-        """The same with the values among results, too."""
+    def grown(self, found: Again, number: int) -> Again:
+        """The same with the values of a stage, too."""
+        stage = found.call.stages[number]
         if found.before is not None:
             there = found.before.values
-            return attrs.evolve(found, values={**found.values, **{value: there[value] for value in fresh_of(results)}})
-        values = rebuilt(fresh_of(results), found.values, found.rename)
+            return attrs.evolve(found, values={**found.values, **{value: there[value] for value in stage.roots}})
+        values = stage.again(found.values, found.path, found.taken)
         known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
         return attrs.evolve(found, values=known)
 
@@ -281,11 +341,11 @@ class Calls(Asking):
         places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
         self.reads += [(places[place], name) for place, name in call.read]
         names, known = Counter(call.counts), list(given)
-        for ask in call.asks:
+        for number, ask in enumerate(call.asks):
             with unmet():
-                found = self.grown(found, ask.given)
+                found = self.grown(found, number)
                 tracer.counts.update(ask.segment)
-                tracer.first_met([found.values[value] for value in fresh_of(ask.given)])
+                tracer.first_met([found.values[value] for value in call.stages[number].roots])
                 args, kwargs = self.shown(found, ask.given, known, own)
             before, new = Counter(tracer.counts), []
             tracer.modules.append(tracer.modules[-1] + ask.inside)
@@ -300,11 +360,11 @@ class Calls(Asking):
             known += new
             names -= Counter(ask.segment) + Counter(ask.names)
         with unmet():
-            found = self.grown(found, call.results)
+            found = self.grown(found, -1)
             tracer.counts.update(names)
             tracer.calls += call.operators
             tracer.scope.decomposed.update(call.decomposed)
-            tracer.first_met([found.values[value] for value in fresh_of(call.results)])
+            tracer.first_met([found.values[value] for value in call.stages[-1].roots])
             if tracer.before is None:
                 tracer.record.taken.setdefault(id(own[0]), []).append(found.taken_over(found.values))
             return self.shown(found, call.results, known, own)
@@ -341,7 +401,8 @@ class Calls(Asking):
         if isinstance(results, Fresh):
             twin, value = results.twin, found.values[results.value]
             made = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
-            name = found.rename(Origin(results.name)).node
+            number = found.call.numbered(results.name)
+            name = results.name if number is None else name_after(found.taken, number)
             return self.tracer.shown(Handle(made, Memory(value, twin=made), (), value, 0, name))
         if isinstance(results, list | tuple):
             return type(results)([self.shown(found, each, known, own) for each in results])
@@ -357,12 +418,12 @@ class Calls(Asking):
             self.tracer.unequal = True
             return
         given = [found.values[value] for value in (*call.inputs, *call.weights)]
-        for ours, theirs in zip(call.asks, level.asks, strict=True):
-            found = self.grown(found, ours.given)
+        for number, (ours, theirs) in enumerate(zip(call.asks, level.asks, strict=True)):
+            found = self.grown(found, number)
             pairs += zip([found.values[v] for v in fresh_of(ours.given)], fresh_of(theirs.given), strict=True)
             found = attrs.evolve(found, values={**found.values, **dict(zip(ours.answers, theirs.answers, strict=True))})
             given += theirs.answers
-        found = self.grown(found, call.results)
+        found = self.grown(found, -1)
         expected = [found.values[value] for value in fresh_of(call.results)]
         tensors = [each for each in tensors_of(returned) if self.tracer.handle(each).value not in call.inputs]
         actual = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
@@ -382,12 +443,13 @@ class Calls(Asking):
 
 @attrs.frozen(eq=False)
 class Again:
-    """A call that is taken over: what its values become, and their origins; and the same call in the run `before`, in a
-    trial in which all of them become what they became there."""
+    """A call that is taken over: what its values become, at which path, and how many names are `taken` before it; and
+    the same call in the run `before`, in a trial in which all of them become what they became there."""
 
     call: Called
     values: Mapping[Value, Value]
-    rename: Callable[[Origin], Origin]
+    path: str
+    taken: Mapping[str, int]
     before: TakenOver | None = None
 
     def taken_over(self, values: Mapping[Value, Value]) -> TakenOver:
@@ -404,18 +466,11 @@ def tensors_of(returned: Any) -> list[Traced]:
     return [tensor for part in each for tensor in tensors_of(part)]
 
 
-def renamed(call: Called, path: str, taken: Mapping[str, int], origin: Origin) -> Origin:
-    """The origin of a value of a call in another module, where so many names were taken."""
-    name, base, number = origin.node, origin.node, 0
-    if base not in call.counts:
-        base, _, digits = name.rpartition("_")
-        number = int(digits) if digits.isdecimal() else 0
-    if base in call.counts:
-        place = number - call.before.get(base, 0) + taken.get(base, 0)
-        name = f"{base}_{place}" if place else base
-    inside = f"{origin.module}.".startswith(f"{call.path}.")
-    module = path + origin.module[len(call.path) :] if inside else origin.module
-    return Origin(name, origin.target, module, origin.source, origin.rules)
+def name_after(taken: Mapping[str, int], numbered: tuple[str, int]) -> str:
+    """The name of a node, where so many names were taken before the call that took it."""
+    base, number = numbered
+    place = number + taken.get(base, 0)
+    return f"{base}_{place}" if place else base
 
 
 def fresh_of(results: Any) -> list[Value]:
@@ -437,10 +492,10 @@ def surroundings() -> Any:
 # ---------------------------------------------------------------------------------------------- equal modules
 
 
-def require_asked_only(module: torch.nn.Module, objects: Sequence[Any]) -> None:
-    """Raises Unmatched where a module may see of an object more than what its methods answer."""
-    classes = list(dict.fromkeys(type(each) for each in module.modules())) if objects else []
-    if not all(is_asked_only(type(each), tuple(classes)) for each in objects):
+def require_asked_only(parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
+    """Raises Unmatched where modules may see of an object more than what its methods answer."""
+    classes = tuple(dict.fromkeys(map(type, parts))) if objects else ()
+    if not all(is_asked_only(type(each), classes) for each in objects):
         raise Unmatched
 
 

@@ -8,7 +8,7 @@ the same values, too (`Record`). So a trial makes values only where it takes ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -20,7 +20,6 @@ from irkit import dims
 from irkit.core import walk
 from irkit.core.blobs import Blob
 from irkit.core.ir import Value
-from irkit.core.origins import Origin
 from irkit.core.types import Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
@@ -377,14 +376,3 @@ def recognize_values(index: Index, new: Mapping[Value, Value]) -> Mapping[Value,
             made = value if inputs == value.inputs else value.with_inputs(inputs)
             swaps[value] = index.stand_in(made, [None if i is None else index.same.get(i, i) for i in inputs], made)
     return {old: swaps.get(value, value) for old, value in new.items()}
-
-
-def rebuilt(
-    roots: Sequence[Value], swaps: Mapping[Value, Value], rename: Callable[[Origin], Origin]
-) -> dict[Value, Value]:
-    """`swaps` grown to the values that roots reach, each with the origin that it has elsewhere."""
-    new = dict(swaps)
-    for value in walk.post_order(tuple(roots), stop=swaps.__contains__):
-        inputs = tuple([None if v is None else new[v] for v in value.inputs])
-        new[value] = value.with_inputs(inputs).with_origin(rename(value.origin))
-    return new

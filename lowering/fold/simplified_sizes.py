@@ -114,26 +114,32 @@ def resized(order: Sequence[Value], size: Settle, params: Mapping[Value, Value])
     new: dict[Value | None, Value | None] = {None: None, **params}
     types: dict[int, Type] = {}  # most values share theirs with others, and so do those of layers that are alike
     vectors: dict[int, Attributes] = {}
+    operand = new.__getitem__
     for value in order:
         if value in new:
             continue
-        old, given = value.type, value.attributes
+        old, attributes, bodies = value.type, value.attributes, value.bodies
         type_ = types.get(id(old))
         if type_ is None:
             type_ = types[id(old)] = map_dims(old, size)
-        attributes = vectors.get(id(given), given)
-        if value.op == SHAPE_VECTOR and id(given) not in vectors:
-            found = (("dims", tuple(map(size, given[0][1]))), *given[1:])
-            attributes = vectors[id(given)] = given if found == given else found
-        inputs = tuple([new[v] for v in value.inputs])
-        bodies = tuple([body_resized(body, size) for body in value.bodies])
-        same = type_ is old and attributes is given and inputs == value.inputs
-        if same and all(map(is_, bodies, value.bodies)):
+        if value.op == SHAPE_VECTOR:
+            attributes = vectors.get(id(attributes)) or vectors.setdefault(id(attributes), settled(attributes, size))
+        inputs = tuple(map(operand, value.inputs))
+        if bodies:
+            bodies = tuple([body_resized(body, size) for body in bodies])
+        same = type_ is old and attributes is value.attributes and inputs == value.inputs
+        if same and (not bodies or all(map(is_, bodies, value.bodies))):
             new[value] = value
         else:
             new[value] = vertex(value.op, inputs, attributes, bodies, type_, value.origin)
     del new[None]
     return cast("dict[Value, Value]", new)
+
+
+def settled(given: Attributes, size: Settle) -> Attributes:
+    """The attributes of a vector of sizes, with other sizes; the same where none changes."""
+    found = (("dims", tuple(map(size, given[0][1]))), *given[1:])
+    return given if found == given else found
 
 
 def body_resized(body: Graph, size: Settle) -> Graph:

@@ -72,9 +72,11 @@ class Target:
         if op in BODIES:
             operands = operands[: len(operands) - value.attribute("captures", 0)]
         names = tuple([name for name, _ in value.attributes if name != "captures"]) if value.attributes else ()
-        return _problem(
-            self, op, tuple([None if v is None else _kind(v.type) for v in operands]), _kinds(value.type), names
-        )
+        try:
+            kinds: tuple[Kind, ...] = tuple([v.type.dtype for v in operands])  # type: ignore[union-attr]
+        except AttributeError:  # one is left out, or is no tensor
+            kinds = tuple([None if v is None else _kind(v.type) for v in operands])
+        return _problem(self, op, kinds, _kinds(value.type), names)
 
 
 NAMES: Mapping[str, Target] = MappingProxyType(

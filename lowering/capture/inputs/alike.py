@@ -36,11 +36,12 @@ class Below:
     weights: Sequence[torch.Tensor]
 
     @classmethod
-    def of(cls, module: torch.nn.Module) -> Below:
-        """A module as it stands."""
+    def of(cls, module: torch.nn.Module, known: Mapping[int, dict[str, Any]] = {}) -> Below:
+        """A module as it stands; `known` are the attributes of modules that were looked at just now."""
         parts = [each for _, each in modules_below(module)]
         contents = Contents.of(list(containers_in(parts)))
-        return cls(parts, attributes_of(parts), contents, hooks_below(parts), state_of(parts), list(weights_of(parts)))
+        state = state_of(parts, known)
+        return cls(parts, attributes_of(parts), contents, hooks_below(parts), state, list(weights_of(parts)))
 
     def is_untouched(self) -> bool:
         """Whether the module and its children hold the very attributes and weights that they held."""
@@ -113,7 +114,8 @@ def likes_of(given: Parts) -> Likes:
     several = {each: found[id(each)] for each in modules if is_composite(each)}
     often = Counter(several.values())
     chosen = [each for each, number in several.items() if often[number] > 1]
-    known = {id(each): Below.of(each) for each in chosen}
+    states = {id(each): own_state(each) for each in modules}
+    known = {id(each): Below.of(each, states) for each in chosen}
     return Likes({id(each): several[each] for each in chosen}, chosen, known, different(known.values()))
 
 
@@ -160,7 +162,8 @@ def different(known: Iterable[Below]) -> list[tuple[type, str]]:
         names = {name for one in each.values() for name in one if name not in OWN and not hasattr(cls, name)}
         for name in sorted(names):
             held = [one.get(name) for one in each.values()]
-            if all(isinstance(value, SIMPLE) for value in held) and any(value != held[0] for value in held):
+            kinds = set(map(type, held))
+            if all(issubclass(kind, SIMPLE) for kind in kinds) and any(value != held[0] for value in held):
                 found.append((cls, name))
     return found
 
@@ -185,13 +188,19 @@ KEPT = frozenset(("_parameters", "_buffers", "_modules"))
 """Attributes of each module whose contents tell what it computes."""
 
 
-def state_of(parts: Sequence[torch.nn.Module]) -> State:
-    """The attributes of modules, each as it stands: simple ones themselves, others by identity."""
-    return tuple(
-        {name: each if isinstance(each, SIMPLE) else Same(each) for name, each in one.__dict__.items()
-         if name not in OWN and name != "forward"}
-        for one in parts
-    )  # fmt: skip
+def state_of(parts: Sequence[torch.nn.Module], known: Mapping[int, dict[str, Any]]) -> State:
+    """The attributes of modules, each as it stands: simple ones themselves, others by identity; `known` are those of
+    modules that were looked at just now."""
+    return tuple([known[id(one)] if id(one) in known else own_state(one) for one in parts])
+
+
+def own_state(module: torch.nn.Module) -> dict[str, Any]:
+    """The attributes of one module."""
+    return {
+        name: each if issubclass(type(each), SIMPLE) else Same(each)
+        for name, each in module.__dict__.items()
+        if name not in OWN and name != "forward"
+    }
 
 
 @attrs.frozen(eq=False)
@@ -218,8 +227,9 @@ def is_plain(held: Any) -> bool:
 def weights_of(parts: Sequence[torch.nn.Module]) -> Iterator[torch.Tensor]:
     """The parameters and buffers of modules, each as often as it is there."""
     for one in parts:
-        yield from (each for each in one._parameters.values() if each is not None)
-        yield from (each for each in one._buffers.values() if each is not None)
+        for held in (one._parameters, one._buffers):
+            if held:
+                yield from [each for each in held.values() if each is not None]
 
 
 def hooks_below(parts: Sequence[torch.nn.Module]) -> list[Mapping[Any, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from operator import is_
 from typing import Any
 
@@ -20,11 +20,11 @@ CONTAINERS = frozenset((dict, OrderedDict, list, set))
 
 @attrs.frozen(eq=False)
 class Contents:
-    """Dicts, lists and sets, with copies of what they held when they were looked at: `size` of each, `keys` and
-    `objects` of all, one after the other."""
+    """Dicts, and lists and sets (`others`), with what they held when they were looked at: the `sizes` of all of them,
+    the `keys` of the dicts, and the `objects` in all, one after the other."""
 
-    held: Sequence[Any]
-    copies: Sequence[Any]
+    dicts: Sequence[dict[Any, Any]]
+    others: Sequence[Any]
     sizes: Sequence[int]
     keys: Sequence[Any]
     objects: Sequence[Any]
@@ -32,20 +32,28 @@ class Contents:
     @classmethod
     def of(cls, held: Sequence[Any]) -> Contents:
         """What some dicts, lists and sets hold."""
-        return cls(held, [each.copy() for each in held], *flat(held))
+        dicts = [each for each in held if isinstance(each, dict)]
+        others = [each for each in held if not isinstance(each, dict)] if len(dicts) < len(held) else []
+        return cls(dicts, others, *flat(dicts, others))
 
     def are_untouched(self) -> bool:
         """Whether all hold the very objects that they held, in the same order."""
-        sizes, keys, objects = flat(self.held)
+        sizes, keys, objects = flat(self.dicts, self.others)
         return sizes == self.sizes and all(map(is_, keys, self.keys)) and all(map(is_, objects, self.objects))
 
+    def before(self) -> Iterator[tuple[Any, Any]]:
+        """Each of them with a copy of what it held."""
+        sizes, keys, objects = iter(self.sizes), iter(self.keys), iter(self.objects)
+        for held, size in zip(self.dicts, sizes, strict=False):
+            yield held, dict(zip(islice(keys, size), islice(objects, size), strict=True))
+        for held, size in zip(self.others, sizes, strict=True):
+            yield held, type(held)(islice(objects, size))
 
-def flat(held: Sequence[Any]) -> tuple[list[int], list[Any], list[Any]]:
-    """(the sizes of dicts, lists and sets, the keys of the dicts, what all of them hold)."""
-    dicts = [each for each in held if isinstance(each, dict)]
-    others = [each for each in held if not isinstance(each, dict)]
+
+def flat(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> tuple[list[int], list[Any], list[Any]]:
+    """(the sizes of dicts, and of lists and sets, the keys of the dicts, what all of them hold)."""
     objects = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(others)]
-    return list(map(len, held)), list(chain.from_iterable(dicts)), objects
+    return [*map(len, dicts), *map(len, others)], list(chain.from_iterable(dicts)), objects
 
 
 @attrs.frozen(eq=False)
@@ -154,7 +162,7 @@ def keep_unchanged(module: torch.nn.Module, parts: Parts | None = None) -> Itera
         yield changes
     finally:
         if not contents.are_untouched():
-            before = list(zip(contents.held, contents.copies, strict=True))
+            before = list(contents.before())
             changes += changed_attributes(module, {id(held): known for held, known in before})
             for held, known in before:
                 restore(held, known)

@@ -15,11 +15,11 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.contents import (
     CONTAINERS,
+    Contents,
     Parts,
     containers,
     containers_of,
     differs,
-    flat,
     restore,
 )
 from lowering.capture.inputs.schedules import Schedule
@@ -265,7 +265,7 @@ def held_by(module: torch.nn.Module, objects: Sequence[Any] | None = None) -> It
     """The attributes of a module and its children, `objects` where these are known, and what a wrapped function uses:
     of the variables around it, of the module that it is in, and of the object whose method it is. What is no function
     and no optimizer by its very type is left out."""
-    held = flat(containers_of(module))[-1] if objects is None else objects
+    held = Contents.of(containers_of(module)).objects if objects is None else objects
     inert = {kind for kind in set(map(type, held)) if issubclass(kind, INERT)}
     for value in [each for each in held if type(each) not in inert]:
         yield value
