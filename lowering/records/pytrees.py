@@ -104,7 +104,9 @@ class Registrations:
             elif pytree.SUPPORTED_NODES[kind].flatten_with_keys_fn is None:
                 self.keyless[kind] = pytree.SUPPORTED_NODES[kind]
                 pytree.SUPPORTED_NODES[kind] = with_positions(self.keyless[kind])
-            pending += pytree.SUPPORTED_NODES[kind].flatten_fn(node)[0]
+            opened = pytree.SUPPORTED_NODES[kind].flatten_fn
+            if opened is not flatten_cache:  # in which there are tensors and numbers only
+                pending += opened(node)[0]
 
     def set_aside(self, kind: type) -> None:
         """Takes a cache out of the table that transformers put there: its exporters name no leaf and fix every count,
@@ -347,15 +349,16 @@ def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[
     """
     first = len(leaves)
     attributes: list[list[Any]] = []
-    for name, each in vars(value).items():
-        twin = vars(value).get(name.removeprefix("_").removesuffix("_tensor"))
+    own = vars(value)
+    for name, each in own.items():
+        twin = own.get(name.removeprefix("_").removesuffix("_tensor")) if name.endswith("_tensor") else None
         if name in LENGTHS and first < len(leaves) and same_size(each, length_of(leaves[first])):
             attributes.append([name, {"length": first}])
         elif name in LENGTHS and first < len(leaves) and type(each) is int:
             leaves.append(each)
             paths.append(".".join((*path, name)))
             attributes.append([name, {"leaf": len(leaves) - 1}])
-        elif isinstance(each, torch.Tensor) and name.endswith("_tensor") and type(twin) is int:
+        elif type(twin) is int and isinstance(each, torch.Tensor):
             attributes.append([name, {"number": twin}])
         else:
             inner = path if name == "layers" else (*path, SHORT_NAMES.get(name, name))

@@ -143,19 +143,14 @@ def have_own_weights(
 def kinds_of(values: Sequence[Value]) -> list[int]:
     """Equal numbers for values that are computed alike, their operands apart. Types and attributes that many values
     have are one object in most graphs, and are compared once."""
-    held: dict[int, int] = {}
+    held: dict[object, int] = {}
     numbers: dict[object, int] = {}
-    found: list[int] = []
-    for value in values:
-        each, given = value.type, value.attributes
-        one = held.get(id(each))
-        if one is None:
-            one = held[id(each)] = numbers.setdefault(each, len(numbers))
-        other = held.get(id(given))
-        if other is None:
-            other = held[id(given)] = numbers.setdefault(given, len(numbers))
-        found.append(numbers.setdefault((value.op, one, other, value.bodies), len(numbers)))
-    return found
+    parts = [(value.op, value.type, value.attributes, value.bodies) for value in values]
+    objects = [(op, *map(id, rest)) for op, *rest in parts]
+    for key, each in zip(objects, parts, strict=True):
+        if key not in held:
+            held[key] = numbers.setdefault(each, len(numbers))
+    return [held[key] for key in objects]
 
 
 def distance_of(kinds: Sequence[object]) -> int:

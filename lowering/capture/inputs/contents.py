@@ -14,7 +14,8 @@ import torch
 
 from lowering.records.torch_internals import is_traceable_wrapper_subclass
 
-CONTAINERS = frozenset((dict, OrderedDict, list, set))
+DICTS = frozenset((dict, OrderedDict))
+CONTAINERS = DICTS | {list, set}
 """Containers whose contents come back after a model was traced."""
 
 
@@ -32,8 +33,8 @@ class Contents:
     @classmethod
     def of(cls, held: Sequence[Any]) -> Contents:
         """What some dicts, lists and sets hold."""
-        dicts = [each for each in held if isinstance(each, dict)]
-        others = [each for each in held if not isinstance(each, dict)] if len(dicts) < len(held) else []
+        dicts = [each for each in held if type(each) in DICTS]
+        others = [each for each in held if type(each) not in DICTS] if len(dicts) < len(held) else []
         return cls(dicts, others, *flat(dicts, others))
 
     def are_untouched(self) -> bool:
@@ -137,10 +138,10 @@ def all_containers(roots: Sequence[Any]) -> list[Any]:
             held
             for each in pending
             if each
-            for held in (each.values() if isinstance(each, dict) else () if isinstance(each, set) else each)
+            for held in (each.values() if type(each) in DICTS else () if type(each) is set else each)
             if type(held) in CONTAINERS
         ]
-        pending = list({id(held): held for held in inside if id(held) not in seen}.values())
+        pending = [held for key, held in dict(zip(map(id, inside), inside, strict=True)).items() if key not in seen]
         seen.update(map(id, pending))
         found += pending
     return found

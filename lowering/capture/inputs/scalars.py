@@ -27,6 +27,8 @@ def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> t
             f"scalar_inputs is {'the string ' if text else ''}{asked!r}",
             hint=f"give a list of names: [{asked!r}]" if text and asked else "give a list of names",
         )
+    if not asked:
+        return call, {}
     leaves = named_leaves(call)
     numbers: dict[int, type] = {}
     for name in asked:
