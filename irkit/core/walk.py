@@ -33,7 +33,7 @@ def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = No
             if operand in order or operand is None or (stop is not None and stop(operand)):
                 continue
             if operand.inputs:
-                path = (value, rest, path)
+                path = (value, rest, path)  # pyright: ignore[reportUnknownVariableType]
                 value, rest = operand, iter(operand.inputs)
                 break
             order[operand] = None
@@ -42,7 +42,7 @@ def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = No
                 del order[None]
                 return tuple(cast("dict[Value, None]", order))
             order[value] = None
-            value, rest, path = path
+            value, rest, path = path  # pyright: ignore[reportUnknownVariableType]
 
 
 def bodies(order: Iterable[Value]) -> Iterator[Graph]:
