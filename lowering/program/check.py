@@ -6,6 +6,7 @@ import copy
 import random
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -177,7 +178,9 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
         with torch.no_grad():
             for name, tensor in written.items():
                 tensor.copy_(start[name])
-        with torch.set_grad_enabled(captured.records):
+        # a program of torch.export's opens its arguments by torch's pytree, a model by itself
+        opened = captured.pytrees() if captured.parameters is None else nullcontext()
+        with torch.set_grad_enabled(captured.records), opened:
             result = program.reference(*args, **kwargs)
         if captured.records:
             with captured.pytrees():

@@ -138,6 +138,7 @@ def load_program(path: Path, known: Registrations) -> ExportedProgram:
         heard = Overheard()
         try:
             prepare()
+            pytree.treespec_loads.cache_clear()  # it remembers structures of classes that are registered no longer
             with heard:
                 return torch.export.load(path)
         except Exception as error:

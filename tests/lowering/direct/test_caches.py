@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from lowering import lower
 from lowering.capture.inputs.alike import Likes
 from lowering.direct import equal_modules
 from lowering.direct import run as runs
+from lowering.program.files import check_file
 from lowering.records.programs import register_as_transformers_does
 from lowering.records.pytrees import Registrations
 from tests.zoo.cases import case_named
@@ -257,3 +259,18 @@ def test_caches_that_transformers_registered_are_seen_as_irkit_does(name: str) -
         program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
         assert pytree.SUPPORTED_NODES[transformers.DynamicCache] is theirs  # as it was
     assert program.check(1)
+
+
+def test_a_file_saved_as_transformers_registers_caches_is_checked(tmp_path: Path) -> None:
+    """Whoever reads it has registered nothing: the program opens its arguments as it did when it was saved."""
+    model, args, kwargs = case_named("llama_cache").build()
+    with Registrations() as known:
+        register_as_transformers_does(known)()
+        exported = torch.export.export(model, args, kwargs, strict=False)
+        torch.export.save(exported, tmp_path / "model.pt2")
+        given = to_onnx(exported)
+    assert given.check(2)
+    program = to_onnx(tmp_path / "model.pt2")
+    assert program.check(2)
+    program.save(tmp_path / "model.onnx")
+    assert check_file(tmp_path / "model.onnx", tmp_path / "model.pt2", 2)
