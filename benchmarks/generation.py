@@ -1,6 +1,7 @@
 """Generation on ONNX Runtime beside torch and other libraries: tokens a second, time to the first token, memory.
 
-`python -m benchmarks.generation [--layers 8] [--width 256] [--prompt 32] [--tokens 64] [--batch 1] [--only NAME ...]`
+`python -m benchmarks.generation [--layers 8] [--width 256] [--prompt 32] [--tokens 64] [--batch 1] [--call]
+[--only NAME ...]`
 
 Each way runs in a process of its own, so that its memory is its own, and generates as many tokens greedily from the
 same weights; tokens are compared with eager's. Times are the least of three runs after one that warms up.
@@ -17,6 +18,9 @@ same weights; tokens are compared with eager's. Times are the least of three run
 | genai | onnxruntime-genai's own model of it, with GroupQueryAttention and shared buffers, and its generator |
 | irkit in genai | what `lowering.export_hf(model, folder, "genai")` writes, in the same |
 
+`--call` measures instead what a call of a bound program costs above its session, a step of one token behind the prompt,
+beside `run_with_iobinding` of the same session over the same OrtValues: in turns in one process, by CPU time.
+
 optimum wants an older transformers, and so an environment of its own: `--optimum PATH` names its python, by default
 that which `make layouts` installs.
 """
@@ -26,6 +30,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -224,6 +229,72 @@ def ready_for(way: str, folder: Path, options: argparse.Namespace) -> Generate:
     return by_transformers(model.generate, prompts)
 
 
+# ---------------------------------------------------------------------------------------------- a call
+
+
+def calls_of(
+    options: argparse.Namespace,
+) -> tuple[Callable[[], object], dict[str, Callable[[], object]], Callable[[], Any]]:
+    """(the session's run, a step by each way of calling a bound program, what makes the outputs of the run new): all
+    over the same values."""
+    import onnxruntime
+    import torch
+    from transformers import DynamicCache
+
+    import lowering
+    from irkit.onnx.bound_runs import CPU_DEVICE
+
+    program = lowering.generation(model_of(options)).decode
+    step, whole = program.bound(keep="past_key_values"), program.bound()
+    ids, rest = torch.tensor(prompts_of(options)), {"logits_to_keep": 1, "use_cache": True, "return_dict": True}
+
+    def asked(tokens: torch.Tensor, past: int) -> dict[str, Any]:
+        places = torch.arange(past, past + tokens.shape[1]).expand(len(ids), -1)
+        mask = torch.ones((len(ids), past + tokens.shape[1]), dtype=torch.int64)
+        return {"input_ids": tokens, "attention_mask": mask, "position_ids": places, **rest}
+
+    prompt, one = asked(ids, 0), asked(ids[:, :1], ids.shape[1])
+    _, kept = step.run(kwargs={**prompt, "past_key_values": DynamicCache()})
+    cache = whole(**prompt, past_key_values=DynamicCache()).past_key_values
+    given = step.plainly_given(one, kept=kept)
+    if given is None:
+        raise SystemExit("a step is no plain call of the bound program, which is what is measured")
+    inner, run_options = step.direct.session.inner, onnxruntime.RunOptions()
+    binding = inner.io_binding()._iobinding
+    for name, value in zip(step.direct.inputs, given[0], strict=True):
+        binding.bind_ortvalue_input(name, value)
+
+    def renew() -> None:
+        """Has the session make its outputs anew, as each call does."""
+        binding.clear_binding_outputs()
+        for name in step.direct.outputs:
+            binding.bind_output(name, CPU_DEVICE)
+
+    ways = {"kept": lambda: step.run(kwargs=one, kept=kept), "plain": lambda: whole(**one, past_key_values=cache)}
+    return lambda: inner._sess.run_with_iobinding(binding, run_options), ways, renew
+
+
+def print_calls(options: argparse.Namespace) -> None:
+    """Prints what a call costs above the session: the least of each, and the median of the differences of each turn."""
+    import torch
+
+    torch.set_num_threads(options.threads)
+    session, ways, renew = calls_of(options)
+    seen: dict[str, list[float]] = {name: [] for name in ("session", *ways)}
+    for _ in range(options.turns):
+        for name, call in {"session": session, **ways}.items():
+            renew()
+            start = time.thread_time_ns()
+            call()
+            seen[name].append((time.thread_time_ns() - start) / 1e3)
+    least = min(seen["session"])
+    print("| call | least, µs | above the session | median of the differences |\n|" + " --- |" * 4)
+    print(f"| session | {least:.0f} | | |")
+    for name in ways:
+        apart = statistics.median(a - b for a, b in zip(seen[name], seen["session"], strict=True))
+        print(f"| {name} | {min(seen[name]):.0f} | {min(seen[name]) - least:.0f} | {apart:.0f} |")
+
+
 # ---------------------------------------------------------------------------------------------- measured
 
 
@@ -297,6 +368,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", nargs="*", choices=WAYS, default=WAYS)
     parser.add_argument("--optimum", default=str(HERE.parent / "build" / "layouts" / "optimum" / "bin" / "python"))
+    parser.add_argument("--call", action="store_true", help="measure what a call of a bound program costs instead")
+    parser.add_argument("--turns", type=int, default=1000, help="of that")
     parser.add_argument("--task", choices=("write", "measure"), help="do this in this process, and print JSON")
     parser.add_argument("--way", choices=WAYS)
     parser.add_argument("--folder", type=Path)
@@ -306,6 +379,10 @@ def main() -> None:
         if options.task == "write":
             write_folder(options.way, options.folder, options)
         print(json.dumps({} if options.task == "write" else measured(options.way, options.folder, options)))
+        return
+    if options.call:
+        warnings.simplefilter("ignore")
+        print_calls(options)
         return
     options.environment = environment()
     print("| way | ready, s | first token, ms | tokens a second | memory at most, MiB | tokens |\n|" + " --- |" * 6)

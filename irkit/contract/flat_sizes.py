@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import sympy
@@ -13,6 +13,7 @@ from irkit.core.ir import Graph
 from irkit.core.types import Tensor
 from irkit.dims import Dim, Range, notation
 from irkit.dims.conditions import holds
+from irkit.dims.known_conditions import always_holds, bound_of
 
 NUMBER = -1
 """In the place of an axis: the number that the input itself is."""
@@ -24,8 +25,9 @@ class FlatSizes:
 
     Inputs are counted as the graph counts its parameters. `ranks` are those of the inputs that are read; `same` names
     an input with an earlier one of the same symbolic shape, `fixed` a dimension with its size, `told` a symbol with the
-    first dimension that is it, `again` every other such dimension, `computed` one that is an expression over symbols,
-    as a condition with the name that its size has in it.
+    first dimension that is it, `again` every other such dimension, `sums` one that is a sum of multiples of symbols,
+    `computed` one that is another expression over symbols, as a condition with the name that its size has in it.
+    `ranges` have the bounds among the conditions, and `conditions` are what these do not say already.
     """
 
     ranks: tuple[tuple[int, int], ...]
@@ -33,6 +35,7 @@ class FlatSizes:
     fixed: tuple[tuple[int, int, int], ...]
     told: tuple[tuple[str, int, int], ...]
     again: tuple[tuple[str, int, int], ...]
+    sums: tuple[tuple[int, tuple[tuple[str, int], ...], int, int], ...]
     computed: tuple[tuple[str, str, int, int], ...]
     ranges: tuple[tuple[str, Range], ...]
     conditions: tuple[str, ...]
@@ -66,32 +69,31 @@ class FlatSizes:
                     later.append((i, axis, dim))
         if any(dims.label(symbol) not in found for _, _, dim in later for symbol in dims.symbols_of(dim)):
             return None
+        sums = {(i, axis): told for i, axis, dim in later if (told := sum_of(dim)) is not None}
         computed = tuple(
-            (f"({notation.text(dim)}) == size_{i}_{axis}", f"size_{i}_{axis}", i, axis) for i, axis, dim in later
+            (f"({notation.text(dim)}) == size_{i}_{axis}", f"size_{i}_{axis}", i, axis)
+            for i, axis, dim in later
+            if (i, axis) not in sums
         )
+        stated = dict.fromkeys(fact.text for fact in enforced.signature.facts if fact.kind in ENFORCED)
+        ranges, conditions = bounded(stated, {n: r for n, r in enforced.symbols.items() if n in found})
         return cls(
             tuple(ranks),
             tuple(same),
             tuple(fixed),
             tuple((name, *places[0]) for name, places in found.items()),
             tuple((name, *place) for name, places in found.items() for place in places[1:]),
+            tuple((number, terms, *place) for place, (number, terms) in sums.items()),
             computed,
-            tuple((name, range_) for name, range_ in enforced.symbols.items() if name in found),
-            tuple(dict.fromkeys(fact.text for fact in enforced.signature.facts if fact.kind in ENFORCED)),
+            tuple(ranges.items()),
+            conditions,
         )
 
     def sizes(self, shapes: Sequence[tuple[int, ...]], numbers: Mapping[int, int]) -> dict[str, int] | None:
         """The value of each symbol for inputs of these shapes, and these numbers for those that are numbers; None where
         `binding_of` or `check_sizes` would raise, which then say why."""
-        for i, rank in self.ranks:
-            if len(shapes[i]) != rank:
-                return None
-        for i, other in self.same:
-            if shapes[i] != shapes[other]:
-                return None
-        for i, axis, size in self.fixed:
-            if shapes[i][axis] != size:
-                return None
+        if not self.fits(shapes):
+            return None
         found = {name: numbers[i] if axis == NUMBER else shapes[i][axis] for name, i, axis in self.told}
         for name, i, axis in self.again:
             if (numbers[i] if axis == NUMBER else shapes[i][axis]) != found[name]:
@@ -99,9 +101,53 @@ class FlatSizes:
         for name, range_ in self.ranges:
             if found[name] not in range_:
                 return None
+        return found if self.agrees(found, shapes) else None
+
+    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether these shapes have the ranks and the fixed sizes, and are the same where the graph says so."""
+        for i, rank in self.ranks:
+            if len(shapes[i]) != rank:
+                return False
+        for i, other in self.same:
+            if shapes[i] != shapes[other]:
+                return False
+        return all(shapes[i][axis] == size for i, axis, size in self.fixed)
+
+    def agrees(self, found: Mapping[str, int], shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the dimensions that are computed of symbols, and the conditions, agree with these values of them."""
+        for number, terms, i, axis in self.sums:
+            for name, factor in terms:
+                number += factor * found[name]
+            if shapes[i][axis] != number:
+                return False
         for condition, name, i, axis in self.computed:
             if holds(condition, {**found, name: shapes[i][axis]}) is not True:
-                return None
-        if any(holds(condition, found) is False for condition in self.conditions):
+                return False
+        return all(holds(condition, found) is not False for condition in self.conditions)
+
+
+def sum_of(dim: Dim) -> tuple[int, tuple[tuple[str, int], ...]] | None:
+    """(number, multiples of symbols) of a dimension that is their sum, `2*batch + past + 1`; None for any other."""
+    number, terms = 0, list[tuple[str, int]]()
+    for term in sympy.Add.make_args(sympy.sympify(dim)):
+        factor, rest = term.as_coeff_Mul()
+        if not factor.is_Integer or not (rest is sympy.S.One or isinstance(rest, sympy.Symbol)):
             return None
-        return found
+        if rest is sympy.S.One:
+            number += int(factor)
+        else:
+            terms.append((dims.label(rest), int(factor)))
+    return number, tuple(terms)
+
+
+def bounded(conditions: Iterable[str], ranges: Mapping[str, Range]) -> tuple[Mapping[str, Range], tuple[str, ...]]:
+    """(ranges, conditions) that say the same together: bounds of a symbol are of its range, and what ranges say already
+    is left out."""
+    known, left = dict(ranges), list[str]()
+    for text in conditions:
+        bound = bound_of(text, known)
+        if bound is None:
+            left.append(text)
+        else:
+            known[bound[0]] = bound[1]
+    return known, tuple(text for text in left if not always_holds(text, known))

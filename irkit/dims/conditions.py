@@ -93,6 +93,8 @@ def _negated(inner: Truth) -> Truth:
 def _compared(relations: Sequence[type], sides: Sequence[Size]) -> Truth:
     """Whether each relation holds between two sides that follow one another."""
     asked = [_COMPARE[each] for each in relations]
+    if len(asked) == 1:
+        return _compared_once(asked[0], *sides)
 
     def compared(sizes: Mapping[str, int]) -> bool | None:
         found = [side(sizes) for side in sides]
@@ -103,12 +105,26 @@ def _compared(relations: Sequence[type], sides: Sequence[Size]) -> Truth:
     return compared
 
 
+def _compared_once(relation: Callable[[Number, Number], bool], left: Size, right: Size) -> Truth:
+    """The same of one relation, of which most conditions are made."""
+
+    def compared(sizes: Mapping[str, int]) -> bool | None:
+        a, b = left(sizes), right(sizes)
+        return None if a is None or b is None else relation(a, b)
+
+    return compared
+
+
 # ---------------------------------------------------------------------------------------------- the two sides
 
 
 def _side(node: ast.expr, source: str) -> Size:
     """The value of an expression over dimensions; None where a symbol has no value."""
     names, value = frozenset(names_in(node)), _SIZES.read(node, source)
+    if not names:
+        return value
+    if isinstance(node, ast.Name):
+        return lambda sizes, name=node.id: sizes.get(name)
     return lambda sizes: value(sizes) if names <= sizes.keys() else None
 
 

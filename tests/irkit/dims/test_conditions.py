@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from irkit import dims
-from irkit.dims import notation
+from irkit.dims import Range, notation
 from irkit.dims.conditions import holds
+from irkit.dims.known_conditions import always_holds, bound_of
 from irkit.errors import DimensionError
 
 FUNCTIONS = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "trunc": math.trunc, "round": round}
@@ -91,3 +94,47 @@ def test_dimensions_and_conditions_have_one_reader_that_reads_the_same(text: str
     for size in range(6):
         number = dims.evaluate(notation.parse(text), {"n": size})
         assert holds(f"{text} == {number}", {"n": size}) is True
+
+
+# -------------------------------------------------------------------------------------- what ranges say of conditions
+
+NAMES = st.sampled_from(["n", "m", "'odd name'"])
+RANGES = st.builds(
+    lambda lo, more: Range(lo, None if more is None else lo + more), st.integers(-2, 4), st.none() | st.integers(0, 4)
+)
+COMPARISON = st.builds(
+    lambda name, relation, number, turned: f"{number} {relation} {name}" if turned else f"{name} {relation} {number}",
+    NAMES, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), st.integers(-3, 6), st.booleans(),
+)  # fmt: skip
+CONDITION = st.recursive(
+    COMPARISON | st.sampled_from(["n < m", "n * m >= 1", "2 < 3", "True"]),
+    lambda inner: st.one_of(
+        st.builds("({}) or ({})".format, inner, inner), st.builds("({}) and ({})".format, inner, inner),
+        st.builds("not ({})".format, inner),
+    ),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(CONDITION, RANGES, RANGES, RANGES, st.data())
+def test_what_ranges_say_of_a_condition_is_so(
+    condition: str, n: Range, m: Range, odd: Range, data: st.DataObject
+) -> None:
+    ranges = {"n": n, "m": m, "odd name": odd}
+    bound, always = bound_of(condition, ranges), always_holds(condition, ranges)
+    for _ in range(8):
+        sizes = {
+            name: data.draw(st.integers(r.lo, r.lo + 8 if r.hi is None else r.hi), label=name)
+            for name, r in ranges.items()
+        }
+        told = holds(condition, sizes)
+        assert told is True or not always
+        assert bound is None or told is (sizes[bound[0]] in bound[1])
+
+
+def test_bounds_and_what_follows_from_them_are_seen() -> None:
+    assert bound_of("batch >= 1", {"batch": Range(0)}) == ("batch", Range(1))
+    assert bound_of("8 > batch", {"batch": Range(2)}) == ("batch", Range(2, 7))
+    assert bound_of("batch >= 1", {}) is None and bound_of("batch < 1", {"batch": Range(1)}) is None
+    assert always_holds("(batch >= 1) or (not ((past == 0) and (seq == 1)))", {"batch": Range(1)})
+    assert not always_holds("batch >= 1", {}) and not always_holds("batch >= 2", {"batch": Range(1)})
