@@ -131,12 +131,14 @@ def sum_of(dim: Dim) -> tuple[int, tuple[tuple[str, int], ...]] | None:
     number, terms = 0, list[tuple[str, int]]()
     for term in sympy.Add.make_args(sympy.sympify(dim)):
         factor, rest = term.as_coeff_Mul()
-        if not factor.is_Integer or not (rest is sympy.S.One or isinstance(rest, sympy.Symbol)):
+        if not factor.is_Integer:
             return None
-        if rest is sympy.S.One:
+        if isinstance(rest, sympy.Symbol):
+            terms.append((dims.label(rest), int(factor)))
+        elif rest is sympy.S.One:
             number += int(factor)
         else:
-            terms.append((dims.label(rest), int(factor)))
+            return None
     return number, tuple(terms)
 
 

@@ -94,4 +94,4 @@ def _side(node: ast.expr, _: str) -> str | int | None:
     if isinstance(node, ast.Name):
         return node.id
     value = node.value if isinstance(node, ast.Constant) else None
-    return value if type(value) in (int, str) else None
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

@@ -1,13 +1,14 @@
 """Decoders over caches of one size: each attention is GroupQueryAttention, which writes new keys where old ones lie.
 
 A cache that grows is copied at each step. GroupQueryAttention takes one with room for what is to come, given as its
-past and its present, and is told by other operands how much of it is in use.
+past and its present, and is told by other operands how much of it is in use. A model of half precision has its
+attention in float32 on the CPU, and its caches then, too: they hold the same numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import attrs
@@ -90,16 +91,20 @@ def shared_caches(graph: Graph) -> tuple[Graph, str]:
 def over_shared(graph: Graph) -> Graph:
     """The decoder over caches of one size. Raises Unlike."""
     ports = Ports.of(graph)
-    rooms = {name: room_for(cache) for name, cache in ports.caches.items()}
+    rooms: dict[str, Value] = {}
     swaps: dict[Value, Value] = {}
     lengths = row_lengths(ports)
-    for i in sorted({int(CACHE.match(name)[1]) for name in rooms}):  # type: ignore[index]
-        keys, values = (ports.caches.get(f"past_key_values.{i}.{each}") for each in ("key", "value"))
-        attention = attention_over(graph, i, keys, values)
-        made = grouped(attention, ports, lengths, [rooms[f"past_key_values.{i}.{each}"] for each in ("key", "value")])
+    for i in sorted({int(CACHE.match(name)[1]) for name in ports.caches}):  # type: ignore[index]
+        names = [f"past_key_values.{i}.{each}" for each in ("key", "value")]
+        caches = [ports.caches.get(name) for name in names]
+        attention, presents = attention_over(graph, i, *caches)
+        own = {name: room_for(cache, DType.FLOAT) for name, cache in zip(names, caches, strict=True)}
+        made = grouped(attention, ports, lengths, list(own.values()), [cache.dtype for cache in caches if cache])
         swaps |= {item: made[item.attribute("index")] for item in graph.users[attention]}
+        swaps |= dict(zip(presents, made[1:], strict=True))
+        rooms |= own
     for name, cache in ports.caches.items():
-        for user in graph.users.get(cache, ()):
+        for user in readers_of(graph, cache):
             if user.op == "Shape":
                 swaps[user] = known_sizes(user, ports)
             elif user.op != "Attention":
@@ -121,14 +126,14 @@ def refuse(what: str) -> NoReturn:
     raise Unlike(what, hint="caches grow")
 
 
-def room_for(cache: Value) -> Value:
-    """The parameter that stands for a cache: with room for more keys than there are."""
-    if not isinstance(cache.type, Tensor) or cache.rank != 4:
-        refuse(f"a cache is {cache.type}")
+def room_for(cache: Value | None, dtype: DType) -> Value:
+    """The parameter that stands for a cache: with room for more keys than there are, of this element type."""
+    if cache is None or not isinstance(cache.type, Tensor) or cache.rank != 4:
+        refuse(f"a cache is {None if cache is None else cache.type}")
     batch, heads, _, size = cache.shape
     if type(size) is not int or size % UNIT:
         refuse(f"the size of a head is {size}, and its kernel takes only those that {UNIT} divides")
-    return param(Tensor(cache.dtype, (batch, heads, dims.symbol(ROOM), size)))
+    return param(Tensor(dtype, (batch, heads, dims.symbol(ROOM), size)))
 
 
 def row_lengths(ports: Ports) -> tuple[Value, Value]:
@@ -148,18 +153,44 @@ def known_sizes(shape: Value, ports: Ports) -> Value:
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=0)
 
 
+def uncast(value: Value | None) -> Value | None:
+    """What a value was before it was another floating-point number."""
+    while value is not None and value.op == "Cast" and value.inputs[0] is not None and value.inputs[0].dtype.is_float:
+        value = value.inputs[0]
+    return value
+
+
+def readers_of(graph: Graph, value: Value) -> list[Value]:
+    """What reads a value, or what it is as another floating-point number."""
+    found = list[Value]()
+    for user in graph.users.get(value, ()):
+        found += readers_of(graph, user) if user.op == "Cast" and user.dtype.is_float else [user]
+    return found
+
+
+def rounded(value: Value, dtype: DType) -> Value:
+    """A value as numbers of an element type, in its own: itself where it was made of such."""
+    source = value.inputs[0] if value.op == "Cast" else None
+    if value.dtype is dtype or (source is not None and source.dtype is dtype):
+        return value
+    return op.Cast(op.Cast(value, to=dtype), to=value.dtype)
+
+
 # ---------------------------------------------------------------------------------------------- attention
 
 
-def attention_over(graph: Graph, layer: int, keys: Value | None, values: Value | None) -> Value:
-    """The attention that reads the caches of a layer, and whose further results are those that it gives back."""
+def attention_over(
+    graph: Graph, layer: int, keys: Value | None, values: Value | None
+) -> tuple[Value, tuple[Value, ...]]:
+    """(the attention that reads the caches of a layer, the results of the graph that are its further results)."""
     named = dict(zip((port.name for port in graph.signature.results), graph.results, strict=True))
-    present = [named.get(f"present.{layer}.{each}") for each in ("key", "value")]
+    given_back = [named.get(f"present.{layer}.{each}") for each in ("key", "value")]
+    present = [uncast(each) for each in given_back]
     found = {item.inputs[0] for item in present if item is not None and item.op == "Item"}
     attention = found.pop() if len(found) == 1 else None
     if attention is None or attention.op != "Attention" or any(p is None or p.op != "Item" for p in present):
         refuse(f"the caches of layer {layer} are not those of an attention that ONNX's Attention computes")
-    past = [*attention.inputs[4:6], None, None][:2]
+    past = [uncast(each) for each in [*attention.inputs[4:6], None, None][:2]]
     indices = [None if p is None else p.attribute("index") for p in present]
     if indices != [1, 2] or past[0] is not keys or past[1] is not values or keys is None or values is None:
         refuse(f"the attention of layer {layer} does not read its caches as they are")
@@ -167,15 +198,21 @@ def attention_over(graph: Graph, layer: int, keys: Value | None, values: Value |
         refuse(f"the attention of layer {layer} has values of another size than keys")
     if set(dict(attention.attributes)) - KNOWN or len(types_of(attention.type)) > 3:
         refuse(f"the attention of layer {layer} is a special one")
-    return attention
+    if any(each is not None and each.dtype is not DType.FLOAT for each in attention.inputs[:3]):
+        refuse(f"the attention of layer {layer} is not of float32, as that on the CPU is")
+    return attention, tuple(each for each in given_back if each is not None)
 
 
-def grouped(attention: Value, ports: Ports, lengths: tuple[Value, Value], rooms: Iterable[Value]) -> tuple[Value, ...]:
-    """The results of GroupQueryAttention in the place of an Attention."""
+def grouped(
+    attention: Value, ports: Ports, lengths: tuple[Value, Value], rooms: Iterable[Value], kept: Sequence[DType]
+) -> tuple[Value, ...]:
+    """The results of GroupQueryAttention in the place of an Attention, whose caches were `kept` in these element types:
+    new keys and values are numbers of them, as those that are read back were."""
     given = dict(attention.attributes)
     q, k, v, mask = (*attention.inputs, None)[:4]
     if q is None or k is None or v is None or given.get("scale") == 0:
         refuse("its scale is 0, by which GroupQueryAttention means another")
+    k, v = (rounded(each, dtype) for each, dtype in zip((k, v), kept, strict=True))
     shown = what_is_shown(mask, bool(given.get("is_causal")), ports)
     heads = given.get("q_num_heads") or q.shape[1]
     shared = given.get("kv_num_heads") or k.shape[1]

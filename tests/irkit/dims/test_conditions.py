@@ -96,7 +96,7 @@ def test_dimensions_and_conditions_have_one_reader_that_reads_the_same(text: str
         assert holds(f"{text} == {number}", {"n": size}) is True
 
 
-# -------------------------------------------------------------------------------------- what ranges say of conditions
+# ---------------------------------------------------------------------------------------- what ranges say of conditions
 
 NAMES = st.sampled_from(["n", "m", "'odd name'"])
 RANGES = st.builds(
@@ -104,16 +104,20 @@ RANGES = st.builds(
 )
 COMPARISON = st.builds(
     lambda name, relation, number, turned: f"{number} {relation} {name}" if turned else f"{name} {relation} {number}",
-    NAMES, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), st.integers(-3, 6), st.booleans(),
-)  # fmt: skip
+    NAMES,
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    st.integers(-3, 6),
+    st.booleans(),
+)
 CONDITION = st.recursive(
     COMPARISON | st.sampled_from(["n < m", "n * m >= 1", "2 < 3", "True"]),
     lambda inner: st.one_of(
-        st.builds("({}) or ({})".format, inner, inner), st.builds("({}) and ({})".format, inner, inner),
+        st.builds("({}) or ({})".format, inner, inner),
+        st.builds("({}) and ({})".format, inner, inner),
         st.builds("not ({})".format, inner),
     ),
     max_leaves=5,
-)  # fmt: skip
+)
 
 
 @given(CONDITION, RANGES, RANGES, RANGES, st.data())
