@@ -254,18 +254,15 @@ def _dominant(parts: list[sympy.Expr], pick: Callable[..., int]) -> list[sympy.E
     if len(parts) > PARTS:
         return parts
     for part in parts:
-
-        def beaten(by: sympy.Expr, part: sympy.Expr = part) -> bool:
-            return _beats(by, part, pick)
-
-        if not any(beaten(other) for other in kept):
+        if not any(_beats(other, part, pick) for other in kept):
             kept = [k for k in kept if not _beats(part, k, pick)]
             kept.append(part)
     return kept
 
 
 def _beats(a: sympy.Expr, b: sympy.Expr, pick: Callable[..., int]) -> bool:
-    return signs.is_nonnegative(a - b if pick is max else b - a)
+    apart = a - b if pick is max else b - a
+    return signs.is_nonnegative(apart) or _interval(apart, {})[0] >= 0
 
 
 # ---------------------------------------------------------------------------------------------- arithmetic

@@ -10,6 +10,7 @@ compared, too, so that no dimension is told wrongly.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -291,10 +292,8 @@ def something(met: Elsewhere) -> None:
         except Refused:
             met.keep(sympy.Ge(dim, 1))
     if resizes(met.func._schema.name):
-        for value in met.results:
-            for dim in value.shape[2:]:
-                if type(dim) is not int:
-                    met.keep(sympy.Ge(dim, 1))
+        for dim in (d for value in met.results for d in value.shape[2:] if type(d) is not int):
+            met.keep(sympy.Ge(dim, 1))
 
 
 def greatest(met: Elsewhere, name: str) -> int:
@@ -304,11 +303,12 @@ def greatest(met: Elsewhere, name: str) -> int:
 
 
 def lowest(met: Elsewhere, name: str) -> int:
-    """The smallest size that is allowed of a name, as far as that is found among the first; else the example's."""
+    """The smallest size that is allowed of a name: of the first few, or from where on they are; else the example's."""
     known, hints = met.tracer.asked.ranges.get(name), met.tracer.asked.hints
     first = 0 if known is None else max(known.lo, 0)
-    sizes = range(first, min(first + NEARBY, hints[name]))
-    return next((size for size in sizes if met.allowed({**hints, name: size})), hints[name])
+    sizes, allowed = range(first, max(first, hints[name])), lambda size: met.allowed({**hints, name: size})
+    found = next(filter(allowed, sizes[:NEARBY]), None)
+    return first + bisect_left(sizes, True, key=allowed) if found is None else found
 
 
 # ---------------------------------------------------------------------------------------------- what explains a refusal

@@ -24,6 +24,7 @@ from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
+from irkit.errors import DimensionError
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.alike import Likes, likes_of
@@ -36,7 +37,7 @@ from lowering.direct.caches import Unequal
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
-from lowering.direct.sizes import size_of
+from lowering.direct.sizes import holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Outside, Tracer, refuse_layout
 from lowering.errors import CaptureError, LoweringError
@@ -260,6 +261,8 @@ def lowered_run(
     """The graph of a run with its ports, facts and checks, under these guards and ranges; with sizes as they read where
     these hold, if they are to be settled: graphs of other runs have other guards."""
     tracer, scope, ranges = run.tracer, run.tracer.scope, narrowed(ranges, guards)
+    if settle:
+        ranges, guards = without_refused(ranges, guards)
     truths = [guard for guard in guards if is_truth(tracer, guard)]
     guards = [guard for guard in guards if guard not in truths]
     found = attrs.evolve(captured_of(run, guards, ranges), fixed=tuple(fixed))
@@ -404,6 +407,39 @@ def narrowed(ranges: Mapping[str, Range], guards: Sequence[Guard]) -> dict[str, 
                 tops = [each for each in (known.hi, high) if each is not None]
                 found[name.name] = Range(max(known.lo, low), min(tops) if tops else None)
     return found
+
+
+SMALL = 64
+"""Up to this size each is looked at by itself, whether conditions refuse it."""
+
+
+def without_refused(ranges: Mapping[str, Range], guards: Sequence[Guard]) -> tuple[dict[str, Range], list[Guard]]:
+    """(the ranges of names without small sizes that conditions refuse, whatever the others are; the conditions that are
+    left then)."""
+    found, kept = dict(ranges), list(guards)
+    for name, known in ranges.items():
+        size = dims.symbol(name)
+        about = [guard for guard in kept if guard.expr is not None and size in guard.expr.free_symbols]
+        alone = [guard for guard in about if len(guard.expr.free_symbols) == 1]
+        low = known.lo
+        while low < SMALL and any(holds(guard.expr, {name: low}) is False for guard in alone):
+            low += 1
+        if low == 0 and about and sympy.And(*(at_zero(guard.expr, size) for guard in about)) == sympy.false:
+            low = 1
+        if low > known.lo and (known.hi is None or low <= known.hi):
+            found[name] = Range(low, known.hi)
+            gone = [g for g in about if g not in alone and g.expr.subs(size, size + low) == sympy.true]
+            said = [] if alone or not gone else [Guard(size >= low, f"{name} >= {low}", gone[0].source)]
+            kept = [*(guard for guard in kept if guard not in gone), *said]
+    return found, kept
+
+
+def at_zero(condition: Any, size: Any) -> Any:
+    """A condition where a size is 0; false where it has no value then, as what divides by that size."""
+    try:
+        return condition.subs(size, 0)
+    except DimensionError:
+        return sympy.false
 
 
 def result_value(tracer: Tracer, result: Any) -> Any:

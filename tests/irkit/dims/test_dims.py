@@ -135,6 +135,8 @@ def test_equal_expressions_are_equal_objects_in_canonical_form() -> None:
     assert dims.maximum(A, dims.add(A, 1)) == dims.add(A, 1)
     assert dims.minimum(A, 0) == 0
     assert dims.maximum(A, 0) == A
+    table = dims.sub(16, dims.maximum(dims.sub(16, A), 0))  # the last columns of a table of 16
+    assert dims.maximum(table, 0) == table and dims.minimum(table, 16) == table
     assert symbol("a") is A
 
 
