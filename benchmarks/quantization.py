@@ -145,6 +145,15 @@ def by_neural_compressor(
         raise RuntimeError((done.stderr.strip().splitlines() or ["it wrote no file"])[-1])
 
 
+def size_of(path: Path) -> int:
+    """How many bytes a model takes, with the weights that lie beside it."""
+    model = onnx.load(path, load_external_data=False)
+    beside = {
+        entry.value for tensor in model.graph.initializer for entry in tensor.external_data if entry.key == "location"
+    }
+    return path.stat().st_size + sum((path.parent / name).stat().st_size for name in beside)
+
+
 def session(path: Path) -> onnxruntime.InferenceSession:
     """A session on one thread."""
     options = onnxruntime.SessionOptions()
@@ -166,7 +175,7 @@ def measured(paths: Mapping[str, Path], name: str, x: np.ndarray) -> dict[str, t
             least[key] = min(least[key], time.perf_counter() - start)
     size = float(np.linalg.norm(exact))
     return {
-        key: (path.stat().st_size, float(np.linalg.norm(results[key] - exact)) / size, least[key])
+        key: (size_of(path), float(np.linalg.norm(results[key] - exact)) / size, least[key])
         for key, path in paths.items()
     }
 

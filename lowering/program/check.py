@@ -144,6 +144,11 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
     report = compared(program, expected, actual, sizes, rtol)
     if report.problem and rtol is None and program.quantized is None and has_roundings(program.ready):
         report = rounded_report(program, expected, actual, program.narrowed(feeds), sizes)
+    elif rtol is None and program.quantized is not None:
+        report = quantized_report(program, actual, program.narrowed(feeds), report)
+    elif rtol is None and program.precision is not None:
+        name, off = program.precision.name.lower(), HALF[program.precision]
+        report = attrs.evolve(report, rounds=f"computed in {name}, which may be {off:.2g} of the largest number off")
     if report.problem and any(map(is_random, program.graph.order)):
         report = attrs.evolve(report, problem=f"{report.problem}; {DRAWS}")
     for name, mine in () if report.problem else after.items():
@@ -201,23 +206,45 @@ def rounded_report(
         exact = evaluated_result(program, feeds)
         graph = compared(program, expected, within_room(program, expected, exact, feeds), sizes, None)
     except EvaluateError as error:
-        report = compared(program, expected, actual, sizes, None, INTEGERS[8])
+        report = compared(program, expected, actual, sizes, None, ROUGH)
         return attrs.evolve(report, rounds=f"the graph itself was not evaluated: {error.what}")
     if graph.problem:
         return attrs.evolve(graph, problem=f"{graph.problem}, as irkit evaluates the graph")
-    report = compared(program, exact, actual, sizes, None, INTEGERS[8])
+    report = compared(program, exact, actual, sizes, None, ROUGH)
     if report.problem:
         return attrs.evolve(report, problem=f"{report.problem}, by ONNX Runtime, of the graph as irkit evaluates it")
     off = max((each[1] for each in report.errors), default=0.0)
     told = f"the graph itself agrees but for ties, and ONNX Runtime's integers are {off:.2g} off it"
-    return attrs.evolve(compared(program, expected, actual, sizes, None, INTEGERS[8]), rounds=told)
+    return attrs.evolve(compared(program, expected, actual, sizes, None, ROUGH), rounds=told)
+
+
+def quantized_report(program: Program, actual: Any, feeds: Mapping[str, Any], report: SizeReport) -> SizeReport:
+    """The report of a program of which weights were made integers, with what room it had, after ONNX Runtime was
+    compared with the graph as irkit evaluates it: within a tenth of the largest result where it rounds activations,
+    and as tightly as any other model where it does not."""
+    if program.quantized is None or report.problem:
+        return report
+    request = program.quantized.request
+    room = f"weights are integers, which may be {request.tolerance:.2g} of the largest number off"
+    try:
+        exact = evaluated_result(program, feeds)
+    except EvaluateError as error:
+        return attrs.evolve(report, rounds=f"{room}; the graph itself was not evaluated: {error.what}")
+    other = getattr(program, "runtime", None)  # another runtime, which may round activations where it likes to
+    rounds = other is not None or request.activations is not None or request.accuracy != "float32"
+    own = compared(program, exact, actual, report.sizes, None, ROUGH if rounds else 0.0)
+    name = "ONNX Runtime" if other is None else other.name
+    if own.problem:
+        return attrs.evolve(own, problem=f"{own.problem}, by {name}, of the graph as irkit evaluates it")
+    off = max((each[1] for each in own.errors), default=0.0)
+    return attrs.evolve(report, rounds=f"{room}; {name} is {off:.2g} off the graph")
 
 
 def compared(
-    program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None, rough: float = 0.0
+    program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None, rough: float | None = None
 ) -> SizeReport:
     """The comparison of two results: structure, then element type, shape and values of each leaf. `rough` is how far
-    floating-point numbers may be off, as a part of the largest."""
+    floating-point numbers may be off, as a part of the largest; None is what the program's quantization says."""
     with program.lowered.captured.pytrees(), register_classes(expected, actual):
         ours, our_spec = pytree.tree_flatten(actual)
         theirs, their_spec = pytree.tree_flatten(expected)
@@ -241,23 +268,22 @@ def compared(
     return SizeReport(sizes, tuple(errors))
 
 
+ROUGH = 0.1
+"""How far ONNX Runtime may be off the graph of a model that rounds what it computes to integers, relative to the
+largest number of a result: the graph itself has to agree with torch but for ties (`lowering.program.roundings`), or
+within what its quantization is allowed."""
+
 HALF: Mapping[DType, float] = {DType.FLOAT16: 2e-2, DType.BFLOAT16: 6e-2}
 """How far a model that computes in 16 bits may be off, relative to the largest number of a result."""
 
 
-INTEGERS: Mapping[int, float] = {8: 0.1, 4: 0.5}
-"""The same for a model whose weights were made integers of so many bits. `program.quantized.accuracy` says how far each
-layer is off. ONNX Runtime may be as far off the graph of a model that rounds to integers by itself, which has to agree
-with torch but for ties (`lowering.program.roundings`)."""
-
-
-def half_way(program: Program, expected: torch.Tensor, rough: float = 0.0) -> dict[str, float]:
+def half_way(program: Program, expected: torch.Tensor, rough: float | None = None) -> dict[str, float]:
     """The tolerances for a result of a program that was made one of half precision or of integers; none of its own for
     others."""
+    integers = 0.0 if program.quantized is None else program.quantized.request.tolerance
     off = max(
-        rough,
+        integers if rough is None else rough,
         0.0 if program.precision is None else HALF[program.precision],
-        0.0 if program.quantized is None else INTEGERS[program.quantized.request.bits],
     )
     if not off or not expected.is_floating_point():
         return {}

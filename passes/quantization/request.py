@@ -72,6 +72,8 @@ class Quantization:
         smallest: weights of fewer numbers stay as they are: 1024 if not given, and 64 with static activations, where
             an operator in floating point would part stretches of integers.
         feeds: sample inputs of the graph, or a list of them.
+        room: how far results may be off those in floating point where a program is checked, as a part of the largest
+            number: 0.1 with weights of 8 bits and 0.5 with weights of 4 if not given.
 
     Raises RewriteError for what none of these is, and where `feeds` is missing.
     """
@@ -88,6 +90,7 @@ class Quantization:
     keep: tuple[str, ...] = attrs.field(default=(), converter=patterns)
     smallest: int | None = None
     feeds: Feeds | Sequence[Feeds] | None = attrs.field(default=None, eq=False)
+    room: float | None = attrs.field(default=None, validator=attrs.validators.optional(fraction))
 
     def __attrs_post_init__(self) -> None:
         wanting = [
@@ -123,6 +126,11 @@ class Quantization:
     def bits(self) -> int:
         """How many bits a weight takes."""
         return 4 if self.weights.endswith("4") else 8
+
+    @property
+    def tolerance(self) -> float:
+        """How far results may be off where a program is checked, as a part of the largest number."""
+        return self.room if self.room is not None else 0.5 if self.bits == 4 else 0.1
 
     @property
     def is_symmetric(self) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 import torch
 
 from irkit import to_onnx
+from irkit.errors import RewriteError
 from lowering.program import check
 from lowering.program.program import Program
 from lowering.program.roundings import evaluated_result, has_roundings, within_room
+from passes import Quantization
 
 
 class Rounding(torch.nn.Module):
@@ -29,6 +33,12 @@ class Rounding(torch.nn.Module):
         x = self.first(torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127))
         x = torch.fake_quantize_per_tensor_affine(torch.relu(x), self.scale, 0, -128, 127)
         return torch.fake_quantize_per_tensor_affine(self.second(x), 0.01, 0, -128, 127)
+
+
+def layers() -> torch.nn.Module:
+    """Two linear layers, wide enough that their weights are quantized."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 32)).eval()
 
 
 def exported(wrong: str = "") -> Program:
@@ -70,3 +80,34 @@ def test_numbers_in_the_middle_between_two_steps_may_be_rounded_to_either() -> N
         assert torch.equal(exact, Halves()(x)) and program.check()
         other = torch.where(exact > 0, exact - 0.5, exact + 0.5)
         assert torch.equal(within_room(program, other, exact, feeds), other if apart else exact)
+
+
+@pytest.mark.parametrize("wanted", ["int8", "int4", "dynamic"])
+def test_what_a_quantized_program_is_allowed_is_said(wanted: str) -> None:
+    program = to_onnx(layers(), (torch.randn(4, 64),), quantize=wanted)
+    report = program.check(1)
+    room = 0.5 if wanted == "int4" else 0.1
+    assert report and f"weights are integers, which may be {room} of the largest number off" in str(report)
+    assert "off the graph" in str(report)
+
+
+def test_how_far_a_quantized_program_may_be_off_can_be_set() -> None:
+    x = torch.randn(4, 64)
+    assert to_onnx(layers(), (x,), quantize=Quantization(room=0.05)).check()
+    assert not to_onnx(layers(), (x,), quantize=Quantization(room=1e-4)).check()
+    with pytest.raises(RewriteError, match="room of a quantization is -1"):
+        Quantization(room=-1)
+
+
+def test_a_runtime_that_is_off_the_graph_of_integers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By far less than the integers themselves are."""
+    program = to_onnx(layers(), (torch.randn(4, 64),), quantize="int4")
+    run = Program.run
+
+    def off(self: Program, args: Any, kwargs: Any) -> Any:
+        result, state = run(self, args, kwargs)
+        return result * 1.01, state
+
+    monkeypatch.setattr(Program, "run", off)
+    report = program.check(0)
+    assert not report and "by ONNX Runtime, of the graph as irkit evaluates it" in str(report)
