@@ -18,7 +18,7 @@ from irkit.checking.instances import Instance, Retry, dtypes_of, instances
 from irkit.checking.near_misses import CHANGES, EXACT_CHANGES, FAR, REAL_CHANGES, Change, kind_of, near_miss
 from irkit.checking.shrinking import Smaller, shrunk
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor, Tuple, dims_of, same_types
+from irkit.core.types import DType, Tensor, dims_of, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order, rebuild
 from irkit.dims import symbols_of
@@ -31,7 +31,7 @@ from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.sides import match_of, results_of, sides
-from irkit.rewriting.type_checks import at_line, refuse_no_values, short_text
+from irkit.rewriting.type_checks import at_line, short_text, values_given
 from irkit.support.arguments import require_count
 from irkit.support.results import as_tuple
 
@@ -152,7 +152,7 @@ class Tally:
     def compare_on(self, roots: tuple[Value, ...], params: tuple[Value, ...], given: Mapping[Value, Content]) -> None:
         """Raises Counterexample where both sides differ on these very numbers."""
         made = self.applied(roots, params)
-        if made is None or isinstance(made[1], Decline) or made[1] is made[0].root:
+        if made is None or values_given(self.rule, made[0].roots, made[1]) is None:
             return
         m, found = made
         old, new = sides(m.roots if self.rule.others else m.root, found)
@@ -179,13 +179,9 @@ class Tally:
         if made is None:
             return False
         m, found = made
-        if isinstance(found, Decline):
-            self.declined[found.reason] += 1
+        if values_given(rule, m.roots, found, text(*m.roots)) is None:
+            self.declined[found.reason if isinstance(found, Decline) else "it returned its own root"] += 1
             return False
-        if found is m.root or (rule.others and found == m.roots):
-            self.declined["it returned its own root"] += 1
-            return False
-        refuse_no_values(rule, m.roots, found, text(*m.roots))
         old, names = m.roots if rule.others else m.root, names_in(m, params)
         for one, other in zip(*sides(old, found), strict=True):
             if same_types(one.type, other.type) is False:
@@ -381,13 +377,13 @@ def guarded(rules: Rules, *, seed: int = 0) -> Rules:
 
 
 def _guarded(rule: Rule, rng: np.random.Generator) -> Rule:
-    holes = names_of(rule.pattern)
+    holes = frozenset[str]().union(*map(names_of, (rule.pattern, *rule.others)))
 
     def function(m: Match) -> Made:
         found = rule.function(m)
-        if not isinstance(found, Decline) and found is not m.root:
+        if values_given(rule, m.roots, found) is not None:
             given = [m.get(name) for name in holes]
-            _agree_here(rule, m.root, found, frozenset(v for v in _flat(given) if isinstance(v, Value)), rng)
+            _agree_here(rule, m.roots, found, frozenset(v for v in _flat(given) if isinstance(v, Value)), rng)
         return found
 
     return attrs.evolve(rule, function=function)
@@ -402,25 +398,24 @@ def _flat(values: Iterable[Value | None]) -> Iterable[Value | None]:
 
 
 def _agree_here(
-    rule: Rule, root: Value, found: Value | tuple[Value, ...], holes: frozenset[Value], rng: np.random.Generator
+    rule: Rule, roots: tuple[Value, ...], found: Any, holes: frozenset[Value], rng: np.random.Generator
 ) -> None:
     new = as_tuple(found)
-    order = post_order([root])
+    order = post_order(roots)
     below = set(order)
     shared = {v for v in post_order(new, stop=below.__contains__) for v in v.inputs if v in below}
     shared.update(v for v in new if v in below)
     over_shared = _above(order, shared)
     over_holes = _above(order, holes)
     ends = {v for v in shared if v not in over_holes} | {v for v in holes if v not in over_shared}
-    cut = {v: param(v.type) for v in order if v is not root and v in ends and _is_data(v)}
-    if isinstance(root.type, Tuple) != isinstance(found, tuple):
-        return
-    built = rebuild((root, *new), cut)
-    params = tuple(p for p in post_order([built[v] for v in (root, *new)]) if p.op == PARAM)
+    cut = {v: param(v.type) for v in order if v not in roots and v in ends and _is_data(v)}
+    built = rebuild((*roots, *new), cut)
+    params = tuple(p for p in post_order([built[v] for v in (*roots, *new)]) if p.op == PARAM)
     after = tuple(built[v] for v in new) if isinstance(found, tuple) else built[found]
     if all(isinstance(p.type, Tensor) for p in params):
-        params += _binding(post_order([built[v] for v in (root, *new)]), params)
-        agree(rule.name, built[root], after, params, rng, limits=Limits(rule.exact, measured=False))
+        params += _binding(post_order([built[v] for v in (*roots, *new)]), params)
+        before = tuple(built[v] for v in roots) if rule.others else built[roots[0]]
+        agree(rule.name, before, after, params, rng, limits=Limits(rule.exact, measured=False))
 
 
 def _above(order: tuple[Value, ...], below: Iterable[Value]) -> set[Value]:

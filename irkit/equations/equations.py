@@ -26,7 +26,18 @@ from irkit.errors import RewriteError, TypeRuleError
 from irkit.pattern import Op, Pattern
 from irkit.pattern.heads import describe
 from irkit.pattern.language import number_pattern
-from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules, Sample, decline, refuse_impossible, rule
+from irkit.rewriting.rules import (
+    Decline,
+    Made,
+    Match,
+    Rule,
+    Rules,
+    Sample,
+    decline,
+    refuse_impossible,
+    refused_by,
+    rule,
+)
 from irkit.rewriting.sides import match_of
 from irkit.support.results import as_tuple
 
@@ -97,10 +108,7 @@ class Equation:
         where = self.where
 
         def function(m: Match) -> Made:
-            holds = where is None or where(m)
-            if holds is not True:
-                return holds if isinstance(holds, Decline) else decline("the condition of the equation does not hold")
-            return built(right, m)
+            return refused_by(where, m, "the equation") or built(right, m)
 
         function.__name__ = self.name if not way else f"{self.name}_backward"
         function.__doc__ = f"{text_of(left)} -> {text_of(right)}"

@@ -21,7 +21,7 @@ from irkit.ops.schemas import BODIES
 from irkit.pattern import Constant, Either, Hole, Op, Pattern
 from irkit.pattern.language import ABSENT, number_pattern
 from irkit.pattern.predicates import Is, Typed, uniform
-from irkit.rewriting.rules import Decline, Made, Match, Rule, Sample, decline, rule
+from irkit.rewriting.rules import Decline, Made, Match, Rule, Sample, decline, refused_by, rule
 from irkit.support.results import as_tuple
 
 Drawn = Callable[..., Any]
@@ -35,6 +35,9 @@ KINDS = (DType.FLOAT, DType.INT64, DType.BOOL, DType.DOUBLE, DType.FLOAT16, DTyp
 
 TRIED = 600
 """On how many lists of parameters a function is tried at most."""
+
+NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+"""What stands for a constant where a function returns it."""
 
 SIZES = (3, 5)
 """Each is tried with two sizes: what depends on them is no picture for all."""
@@ -125,10 +128,7 @@ def replace_pattern(
     left = pictures_of(before, names, like)
 
     def function(m: Match) -> Made:
-        holds = where is None or where(m)
-        if holds is not True:
-            return holds if isinstance(holds, Decline) else decline("the condition of the rule does not hold")
-        return made_by(after, [m[each] for each in names], m.roots)
+        return refused_by(where, m, "the rule") or made_by(after, [m[each] for each in names], m.roots)
 
     function.__name__ = name or word(after, before)
     function.__doc__ = f"{word(before)}({', '.join(names)}) -> {word(after)}({', '.join(names)})"
@@ -143,10 +143,9 @@ def made_by(after: Drawn, operands: list[Value], roots: tuple[Value, ...]) -> Ma
         return decline(error.what)
     if isinstance(found, Decline):
         return found
-    several = as_tuple(found)
-    if len(several) != len(roots):
-        return decline(f"{word(after)} returns {len(several)} values for {len(roots)}")
-    values = [v if isinstance(v, Value) else const(v) for v in several]
+    values = [const(v) if isinstance(v, NUMBERS) else v for v in as_tuple(found)]
+    if len(values) != len(roots) or not all(isinstance(v, Value) for v in values):
+        return tuple(values) if isinstance(found, tuple) else values[0]  # which is refused with the name of the rule
     for new, old in zip(values, roots, strict=True):
         if same_types(new.type, old.type) is not True:
             return decline(f"{word(after)} gives a {new.type!r}, which is not surely a {old.type!r}")

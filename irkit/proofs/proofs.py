@@ -29,8 +29,9 @@ from irkit.pattern.heads import named_parts, number_in, parts
 from irkit.pattern.language import ABSENT, row_of
 from irkit.proofs.elements import BITWISE, EACH, MOVED, Unprovable, are_equal
 from irkit.rewriting.driver import bound_by
-from irkit.rewriting.rules import Decline, Rule
+from irkit.rewriting.rules import Rule
 from irkit.rewriting.sides import match_of, sides
+from irkit.rewriting.type_checks import values_given
 
 RANK = 4
 CASES = 2500
@@ -88,7 +89,8 @@ def prove(rule: Rule, rank: int = RANK) -> Proof:
 
     Returns the proof, false where there is none, with the reason. Sizes are symbols, or the number 1: what the rule
     does where it is told another number, as for a size that is known to be 7, is not proved by it, and drawn by
-    `irkit.check_rule`. A rule that is not proved may be true. Raises RewriteError for what is not a rule.
+    `irkit.check_rule`. A rule that is not proved may be true. Raises RewriteError for what is not a rule, and for one
+    that returns no value.
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise RewriteError(f"{rule!r} is not a rule", hint="prove one rule at a time; equations have .forward")
@@ -115,6 +117,8 @@ def proof_for(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: tupl
             continue
         except Unprovable as error:
             return Proof(rule.name, False, reason=str(error))
+        except RewriteError:  # the rule breaks its contract
+            raise
         except IrkitError as error:
             return Proof(rule.name, False, reason=f"not all of its forms can be made: {error.what}")
         if not fired:
@@ -146,9 +150,10 @@ def proved_forms(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: t
         params = [v for v in post_order(roots) if v.op == PARAM]
         symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
         m, found = match_of(rule, roots, lambda known=symbols: known), None
+        is_refused = True
         with suppress(IrkitError):
-            found = None if m is None else rule.function(m)
-        if m is None or found is None or isinstance(found, Decline) or found is m.root:
+            found, is_refused = None if m is None else rule.function(m), False
+        if m is None or is_refused or values_given(rule, m.roots, found) is None:
             declined += m is not None
             continue
         fired += 1

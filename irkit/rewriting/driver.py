@@ -25,7 +25,7 @@ from irkit.rewriting.firings import Firing, Told
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
-from irkit.rewriting.type_checks import refuse_no_values, refuse_other_type, refused_error
+from irkit.rewriting.type_checks import foreign_error, refuse_no_values, refuse_other_type, refused_error
 from irkit.support.results import as_tuple
 
 DEPTH = 500
@@ -397,11 +397,7 @@ class Sweep:
     def rebuilt(self, value: Value, trail: Trail) -> Value:
         """`value` over settled operands, with rewritten bodies and an origin."""
         if value.op == PARAM:
-            raise RewriteError(
-                f"the rule {trail.rule} built on a parameter that is not the graph's",
-                source=str(trail.origin),
-                hint="build on what the match holds: m.x, and constants",
-            )
+            raise foreign_error(trail.rule, trail.origin)
         origin = trail.origin if value.origin is NOWHERE and trail.depth else value.origin
         if not self.swaps.keys().isdisjoint(value.inputs):
             new = self.moved(value, origin)

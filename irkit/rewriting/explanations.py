@@ -8,8 +8,10 @@ from typing import Any
 import attrs
 
 from irkit.core.ir import Graph, Value
-from irkit.core.vocabulary import CONSTANT
-from irkit.errors import GraphError
+from irkit.core.types import same_types
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.core.walk import post_order
+from irkit.errors import AbsentError, DimensionError, GraphError, TypeRuleError
 from irkit.pattern import Miss, match
 from irkit.pattern.heads import describe, root_ops, size
 from irkit.pattern.matching import Path
@@ -17,6 +19,7 @@ from irkit.pattern.predicates import shown_value
 from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.joint_rules import instances
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, rule_set
+from irkit.rewriting.type_checks import refuse_other_type, refused_error, result_types, values_given
 
 LINES = 10
 """How many explanations the text of a list shows."""
@@ -140,10 +143,25 @@ def explanation_of(rule: Rule, value: Value, graph: Graph | None) -> Explanation
             wanted = " and ".join(map(describe, rule.others))
             return Explanation(rule.name, value, False, False, f"no {wanted} stands beside it", (), value, 0.9)
         roots, bound = beside
-    result: Any = rule.function(Match(value, bound, lambda: frozenset() if graph is None else symbols_of(graph), roots))
+    m = Match(value, bound, lambda: frozenset() if graph is None else symbols_of(graph), roots)
+    try:
+        result = rule.function(m)
+    except TypeRuleError as error:
+        raise refused_error(rule, value, error) from error
+    except (AbsentError, DimensionError) as error:  # rewriting passes over these
+        return Explanation(rule.name, value, False, True, error.what, (), value)
     if isinstance(result, Decline):
         return Explanation(rule.name, value, False, True, result.reason, (), value)
-    return Explanation(rule.name, value, result is not value and result != roots, True, "", (), value)
+    made = values_given(rule, roots, result)
+    for old, new in zip(result_types(roots, made), made or (), strict=False):
+        if same_types(new.type, old) is not True:
+            refuse_other_type(rule, value, new, old, graph or closed_graph(roots))
+    return Explanation(rule.name, value, made is not None, True, "" if made else "it gives its own root", (), value)
+
+
+def closed_graph(results: tuple[Value, ...]) -> Graph:
+    """The graph of some values over the parameters that they reach."""
+    return Graph(tuple(v for v in post_order(results) if v.op == PARAM), results)
 
 
 def misses(graph: Graph, rule: Rule) -> Iterator[Explanation]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import sympy
@@ -19,12 +19,12 @@ from irkit.build import retyping
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
 from irkit.core.origins import NOWHERE
-from irkit.errors import TypeRuleError
+from irkit.errors import AbsentError, DimensionError, TypeRuleError
 from irkit.pattern import Constant, Hole, Op, Pattern, match
 from irkit.pattern.heads import root_ops
 from irkit.pattern.predicates import Bound
-from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules
-from irkit.rewriting.type_checks import refuse_no_values, refuse_other_type, refused_error
+from irkit.rewriting.rules import Made, Match, Rule, Rules
+from irkit.rewriting.type_checks import refuse_other_type, refused_error, values_given
 
 Users = Callable[[Value], int]
 
@@ -95,12 +95,14 @@ def applied(
         if overlaps(stretches, first, last):
             continue
         try:
-            made = rule.function(Match(value, bound, symbols, roots))
+            found = rule.function(Match(value, bound, symbols, roots))
         except TypeRuleError as error:
             raise refused_error(rule, value, error) from error
-        if isinstance(made, Decline) or made == roots:
+        except (DimensionError, AbsentError):  # a vast size, or numbers that are not there: as with rules of one root
             continue
-        made = one_for_each(rule, roots, made, graph)
+        made = one_for_each(rule, roots, found, graph)
+        if made is None:
+            continue
         if any(retyping.loses(new.type, old.type) for old, new in zip(roots, made, strict=True)):
             continue  # the values would be right, but what is known of their dimensions would be lost
         if not reaches(roots, made, places, first):
@@ -180,10 +182,12 @@ def placed(joint: Joint, places: Mapping[Value, int]) -> tuple[Value, ...]:
     return tuple(swaps.get(v, v) for v in joint.made)
 
 
-def one_for_each(rule: Rule, roots: tuple[Value, ...], made: Made, graph: Graph) -> tuple[Value, ...]:
-    """What a rule returned for its roots. Raises RewriteError where it is not one value of the right type for each."""
-    refuse_no_values(rule, roots, made)
-    found = cast("tuple[Value, ...]", made)
+def one_for_each(rule: Rule, roots: tuple[Value, ...], made: Made, graph: Graph) -> tuple[Value, ...] | None:
+    """What a rule returned for its roots; None where it declined. Raises RewriteError where it is not one value of the
+    right type for each."""
+    found = values_given(rule, roots, made)
+    if found is None:
+        return None
     for old, new in zip(roots, found, strict=True):
         refuse_other_type(rule, old, new, old.type, graph)
     return found

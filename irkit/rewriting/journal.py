@@ -50,7 +50,7 @@ def _journaled(rule: Rule, journal: list[Applied], most: int | None) -> Rule:
         start = time.perf_counter()
         found = rule.function(m)
         seconds = time.perf_counter() - start
-        if not isinstance(found, Decline) and found is not m.root:
+        if not isinstance(found, Decline) and found is not m.root and found != m.roots:
             given = frozenset(v for name in holes for v in _values(m.get(name)))
             after = tuple(_values(found))
             journal.append(Applied(rule, m.roots, after, _count(m.roots, given), _count(after, given), seconds))

@@ -45,6 +45,19 @@ def decline(reason: str) -> Decline:
     return Decline(reason)
 
 
+def refused_by(condition: Callable[[Match], object] | None, m: Match, what: str) -> Decline | None:
+    """None where a condition of a match holds, or where there is none; else why it does not. Raises TypeRuleError for
+    an answer that is neither True nor False nor `decline("why")`."""
+    found = True if condition is None else condition(m)
+    if isinstance(found, Decline):
+        return found
+    if not isinstance(found, bool | np.bool_):
+        raise TypeRuleError(
+            f"the condition of {what} returned {found!r}", hint='return True, False, or decline("why") of the match'
+        )
+    return None if found else decline(f"the condition of {what} does not hold")
+
+
 class Match:
     """An instance of a pattern: `m.root`, and what each hole, attribute, named part and named dimension holds, as
     `m.x`. `m.roots` are the values that the patterns of a rule stand for, `m.root` the first."""

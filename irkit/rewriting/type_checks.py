@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import cast
@@ -14,13 +14,16 @@ from irkit import dims
 from irkit.contract.sizes import check_sizes
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
+from irkit.core.origins import Origin
 from irkit.core.types import Tensor, Tuple, Type, dims_of, map_dims, same_types, types_of
+from irkit.core.vocabulary import PARAM
 from irkit.dims import Dim
 from irkit.dims.validation import apart
 from irkit.errors import ContractError, DimensionError, RewriteError, TypeRuleError
 from irkit.pattern import Pattern
 from irkit.pattern.heads import describe
-from irkit.rewriting.rules import Rule
+from irkit.rewriting.rules import Decline, Rule
+from irkit.support.results import as_tuple
 
 BELOW = 400
 """How many values below the one that is replaced are looked at for what their operators ask of sizes."""
@@ -71,6 +74,37 @@ def refuse_no_values(rule: Rule, roots: tuple[Value, ...], found: object, ir: st
     else:
         what = f"returned {len(given)} value{'s' * (len(given) != 1)} for {wanted} result{'s' * (wanted != 1)}"
     raise contract_error(rule, root, what, ir, hint)
+
+
+def values_given(rule: Rule, roots: tuple[Value, ...], found: object, ir: str = "") -> tuple[Value, ...] | None:
+    """What a rule returned for its roots, one value for each, or for each result of one that has several; None where it
+    declined, or gave the roots themselves. Raises RewriteError as `refuse_no_values`."""
+    if isinstance(found, Decline) or found is roots[0] or (rule.others and found == roots):
+        return None
+    refuse_no_values(rule, roots, found, ir)
+    return as_tuple(cast("Value | tuple[Value, ...]", found))
+
+
+def result_types(roots: tuple[Value, ...], made: tuple[Value, ...] | None) -> tuple[Type, ...]:
+    """The types that what a rule made for its roots must have: theirs, or those of the results of one with several that
+    it gives one by one."""
+    types = tuple(root.type for root in roots)
+    return types if made is None or len(made) == len(roots) else types_of(types[0])
+
+
+def refuse_foreign_parameter(rule: Rule, root: Value, made: Iterable[Value], is_known: Callable[[Value], bool]) -> None:
+    """Raises RewriteError where a rule built on a parameter that is not known."""
+    if any(value.op == PARAM for value in walk.post_order(made, stop=is_known)):
+        raise foreign_error(rule.name, root.origin)
+
+
+def foreign_error(rule: str, origin: Origin) -> RewriteError:
+    """The error for a rule that builds on a parameter of no graph, or of another."""
+    return RewriteError(
+        f"the rule {rule} built on a parameter that is not the graph's",
+        source=str(origin),
+        hint="build on what the match holds: m.x, and constants",
+    )
 
 
 def returned_text(found: object) -> str:

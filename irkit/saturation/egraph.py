@@ -73,6 +73,10 @@ class EGraph:
             number = above[number]
         return number
 
+    def __contains__(self, value: Value) -> bool:
+        """Whether a value was added."""
+        return value in self._place
+
     def class_of(self, value: Value) -> int:
         """The class of a value that was added."""
         return self.find(self._place[value])

@@ -17,10 +17,16 @@ from irkit.pattern import Op, match
 from irkit.pattern.heads import guards, root_ops
 from irkit.pattern.predicates import Bound
 from irkit.rewriting.driver import symbols_of
-from irkit.rewriting.rules import Decline, Match, Rule, Rules
+from irkit.rewriting.rules import Match, Rule, Rules
+from irkit.rewriting.type_checks import (
+    refuse_foreign_parameter,
+    refuse_other_type,
+    refused_error,
+    result_types,
+    values_given,
+)
 from irkit.saturation.egraph import EGraph
 from irkit.saturation.instances import Finder
-from irkit.support.results import as_tuple
 
 MATCHES = 400
 """How many new instances of one rule are taken in a round; a rule with more waits for a while afterwards."""
@@ -53,8 +59,9 @@ class Saturation:
 def saturation(source: Graph, rules: Rules, bounds: Bounds | None = None) -> Saturation:
     """All forms of the values of a graph that the rules lead to, as far as the bounds allow.
 
-    A rule that makes a value whose type is not surely the same is passed over; what a rule's function asks of numbers
-    that are not there, or of sizes that would be vast, likewise.
+    A rule that makes a value whose type irkit cannot show to be the same is passed over; what a rule's function asks of
+    numbers that are not there, or of sizes that would be vast, likewise. Raises RewriteError, as rewriting does, for a
+    rule that returns no value, as many as there are results, of the types of those.
     """
     made = Saturation(source, EGraph())
     for value in source.order:
@@ -81,6 +88,7 @@ class _Run:
         self.waits: dict[int, int] = {}
         self.often: Counter[int] = Counter()
         self.symbols = cache(partial(symbols_of, made.source))
+        self.params = frozenset(made.source.params)
 
     def is_over(self) -> bool:
         """True where a bound is reached."""
@@ -155,14 +163,19 @@ class _Run:
 
     def apply(self, rule: Rule, roots: tuple[Value, ...], bound: Bound) -> bool:
         """Joins what a rule makes of an instance to it; True where that is new."""
-        graph = self.made.graph
+        graph, source = self.made.graph, self.made.source
         try:
             found = rule.function(Match(roots[0], bound, self.symbols, roots if rule.others else ()))
-        except (TypeRuleError, DimensionError, AbsentError):
+        except TypeRuleError as error:
+            raise refused_error(rule, roots[0], error) from error
+        except (DimensionError, AbsentError):
             return False
-        if isinstance(found, Decline) or found is roots[0]:
+        several = values_given(rule, roots, found)
+        if several is None:
             return False
-        several = as_tuple(found)
+        for old, new in zip(result_types(roots, several), several, strict=True):
+            refuse_other_type(rule, roots[0], new, old, source)
+        refuse_foreign_parameter(rule, roots[0], several, lambda v: v in graph or v in self.params)
         if len(several) != len(roots):  # of an operator with several results, which are values of their own
             return False
         changed = False

@@ -21,7 +21,7 @@ from irkit.ops.runtime_table import is_contrib
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.firings import heard
 from irkit.rewriting.passes import Observer, Pass, nobody
-from irkit.rewriting.rules import Decline
+from irkit.rewriting.type_checks import values_given
 from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
 from passes.pipelines.standard import selected_fusions
@@ -90,7 +90,7 @@ def wanted_only(rule: Rule, target: Target) -> Rule:
 
     def function(m: Match) -> Made:
         found = rule.function(m)
-        if isinstance(found, Decline):
+        if values_given(rule, m.roots, found) is None:
             return found
         for value in fused(m, found):
             why = unwanted(value, target)
