@@ -50,6 +50,7 @@ from lowering.direct.caches import (
 from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
+from lowering.records.module_calls import InnerCalls, Repeated
 
 TRIES = 3
 """How many calls with equal arguments are looked at before others like them are traced as they come."""
@@ -59,8 +60,9 @@ TRIES = 3
 class Called:
     """What a call of a module gave, of which tensors, with which weights; `below` is what the module was made of,
     `read` are those of its attributes that it read among the ones that differ; `counts` are the names taken by it,
-    after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered;
-    `stages` say how the former are made again, question by question, and its results last."""
+    after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered,
+    `inner` the calls of modules inside it; `stages` say how the former are made again, question by question, and its
+    results last."""
 
     below: Below
     path: str
@@ -75,6 +77,7 @@ class Called:
     asks: tuple[Ask, ...]
     fresh: tuple[Value, ...]
     answers: tuple[Value, ...]
+    inner: InnerCalls
     stages: tuple[Stage, ...] = ()
 
     def numbered(self, node: str) -> tuple[str, int] | None:
@@ -110,13 +113,17 @@ class Stage:
                 origins.append((origin, call.numbered(origin.node), path))
         return cls(tuple(roots), [(value, places[id(value.origin)]) for value in reached], origins)
 
-    def again(self, swaps: Mapping[Value, Value], path: str, taken: Mapping[str, int]) -> dict[Value, Value]:
+    def again(
+        self, swaps: Mapping[Value, Value], path: str, repeated: Repeated, taken: Mapping[str, int]
+    ) -> dict[Value, Value]:
         """`swaps` grown to the values, each with the origin that it has in a module at another path, where so many
         names were taken."""
+        others = repeated.paths or {}
         made = [
             provenance(
                 origin.node if number is None else name_after(taken, number), origin.target,
-                origin.module if inside is None else path + inside, origin.source, origin.rules,
+                others.get(origin.module, origin.module if inside is None else path + inside), origin.source,
+                origin.rules,
             )
             for origin, number, inside in self.origins
         ]  # fmt: skip
@@ -197,7 +204,7 @@ class Calls(Asking):
         """What a module gives where it runs, kept for others like it if it does nothing but compute that."""
         tracer, module, given = self.tracer, level.module, level.given
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
-        start = len(self.reads)
+        start, first = len(self.reads), len(tracer.visits.met)
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
         with self.noting(level):
             returned = forward(*args, **kwargs)
@@ -223,6 +230,7 @@ class Calls(Asking):
                 counts, operators, Counter(tracer.scope.decomposed) - decomposed - own, tuple(level.asks),
                 tuple(fresh_of([results, *(ask.given for ask in level.asks)])),
                 tuple(value for ask in level.asks for value in ask.answers),
+                InnerCalls.of(level.path, list(map(id, below.parts)), tracer.visits.met[first:]),
             )  # fmt: skip
             tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
         return returned
@@ -285,10 +293,11 @@ class Calls(Asking):
         """A call with the weights of another module, of other tensors; None where these are not as they were."""
         tracer = self.tracer
         path, taken = tracer.modules[-1], Counter(tracer.counts)
+        repeated = tracer.visits.again(call.inner, path, list(map(id, below.parts)))
         values = [tracer.read(tracer.handle(each)) for each in given]
         before = self.once_before(call, below, values)
         if before is not None:
-            return Again(call, before.values, path, taken, before)
+            return Again(call, before.values, path, repeated, taken, before)
         swaps = dict(zip(call.inputs, values, strict=True))
         for old, numbers in call.weights.items():
             handles = [tracer.handle(below.weights[number]) for number in numbers]
@@ -298,7 +307,7 @@ class Calls(Asking):
             if written or not tied or new.type != old.type or new.op != old.op:
                 return None
             swaps[old] = new
-        return Again(call, swaps, path, taken)
+        return Again(call, swaps, path, repeated, taken)
 
     def once_before(self, call: Called, below: Below, values: Sequence[Value]) -> TakenOver | None:
         """In a trial, the same call in the run before, where that took over the same with these inputs and weights;
@@ -328,7 +337,7 @@ class Calls(Asking):
         if found.before is not None:
             there = found.before.values
             return attrs.evolve(found, values={**found.values, **{value: there[value] for value in stage.roots}})
-        values = stage.again(found.values, found.path, found.taken)
+        values = stage.again(found.values, found.path, found.repeated, found.taken)
         known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
         return attrs.evolve(found, values=known)
 
@@ -340,6 +349,7 @@ class Calls(Asking):
         found = self.as_before(found, own[0])
         places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
         self.reads += [(places[place], name) for place, name in call.read]
+        tracer.visits.take(found.repeated)
         names, known = Counter(call.counts), list(given)
         for number, ask in enumerate(call.asks):
             with unmet():
@@ -348,7 +358,7 @@ class Calls(Asking):
                 tracer.first_met([found.values[value] for value in call.stages[number].roots])
                 args, kwargs = self.shown(found, ask.given, known, own)
             before, new = Counter(tracer.counts), []
-            tracer.modules.append(tracer.modules[-1] + ask.inside)
+            tracer.modules.append(found.repeated.path_of(call.path + ask.inside, tracer.modules[-1] + ask.inside))
             returned = getattr(objects[ask.holder], ask.method)(*args, **kwargs)
             tracer.modules.pop()
             with unmet():
@@ -443,12 +453,14 @@ class Calls(Asking):
 
 @attrs.frozen(eq=False)
 class Again:
-    """A call that is taken over: what its values become, at which path, and how many names are `taken` before it; and
-    the same call in the run `before`, in a trial in which all of them become what they became there."""
+    """A call that is taken over: what its values become, at which path, with which calls of modules `repeated` in it,
+    and how many names are `taken` before it; and the same call in the run `before`, in a trial in which all of them
+    become what they became there."""
 
     call: Called
     values: Mapping[Value, Value]
     path: str
+    repeated: Repeated
     taken: Mapping[str, int]
     before: TakenOver | None = None
 

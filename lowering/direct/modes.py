@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +18,6 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from irkit.core.origins import REPEAT, plain
 from irkit.errors import IrkitError
 from lowering.direct.control import higher_order
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
@@ -27,29 +25,20 @@ from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
 from lowering.errors import CaptureError
+from lowering.records.module_calls import ModuleCalls
 
 SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
 
 
 @contextmanager
 def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]]) -> Iterator[None]:
-    """A block in which the tracer knows the path of that one of some modules that is running, in this thread.
-
-    From its second call on the path has the number of the call: `layer@1`, and of what that calls `layer@1.linear`."""
-    paths = {id(module): path for path, module in modules}
+    """A block in which the tracer knows the path of that one of some modules that is running, in this thread."""
     stack, own = tracer.modules, threading.get_ident()
-    calls: Counter[str] = Counter()
+    tracer.visits = ModuleCalls({id(module): path for path, module in modules})
 
     def before(module: Any, _: Any) -> None:
         if threading.get_ident() == own:
-            above, path = stack[-1] if stack else "", paths.get(id(module))
-            if path is None:
-                stack.append(above)
-                return
-            path = below(above, path) if REPEAT in above else path
-            number = calls[path]
-            calls[path] = number + 1
-            stack.append(f"{path}{REPEAT}{number}" if number else path)
+            stack.append(tracer.visits.enter(stack[-1] if stack else "", id(module)))
 
     def after(module: Any, _: Any, __: Any) -> None:
         if threading.get_ident() == own and stack:
@@ -62,12 +51,6 @@ def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]
         for hook in hooks:
             hook.remove()
         stack.clear()
-
-
-def below(above: str, path: str) -> str:
-    """The path of a module as one below `above`, which has numbers of calls in it, where it is that."""
-    outer = plain(above)
-    return above + path[len(outer) :] if path.startswith(f"{outer}.") else path
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
 from lowering.fold.storage import Lens
+from lowering.records.module_calls import ModuleCalls
 from lowering.records.sizes import Sizes
 from lowering.tensors.promotion import scalar
 
@@ -98,9 +99,9 @@ class Tracer:
     `outside` is what is known of tensors from outside, `fixed` what was taken for constant.
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
-    those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below`
-    are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at
-    which each operator is run once more (see `requirements`), `required` what was run so, `told` what torch gave for
+    those of parameters and buffers, `modules` the path of the module that is running, `visits` the calls of modules so
+    far; `functions`, `above` and `below` are the modes through which torch hands over its operators. `others`
+    are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so, `told` what torch gave for
     which numbers, `allowed` what the conditions kept so far say of sizes, `small` which small sizes make a computed
     dimension what; `loose` are symbols whose size is told by the operator that made them, `dependent` those that
     hang on sizes in a way that no type rule tells. `met` has what is known of operators by what they are called
@@ -124,6 +125,7 @@ class Tracer:
     handles: dict[int, tuple[torch.Tensor, Handle]] = attrs.field(factory=dict)
     memories: dict[int, tuple[Memory, torch.Tensor]] = attrs.field(factory=dict)
     modules: list[str] = attrs.field(factory=list)
+    visits: ModuleCalls = attrs.field(factory=ModuleCalls)
     counts: Counter[str] = attrs.field(factory=Counter)
     symbols: Counter[str] = attrs.field(factory=Counter)
     counted: Value | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from irkit.core.ir import Graph
@@ -56,16 +56,21 @@ class Asking(Plain):
 
 
 class Chain(torch.nn.Module):
-    """Layers of several kinds, of which one may come twice, or have the weights of another. Before the layer `at` a
-    place, something hangs on the batch: what that is given, what the last layer's buffer holds, or nothing."""
+    """Layers of several kinds, of which one may come twice, or have the weights of another; those `shared` have one
+    module between them. Before the layer `at` a place, something hangs on the batch: what that is given, what the last
+    layer's buffer holds, or nothing."""
 
-    def __init__(self, kinds: Sequence[type[Plain]], again: int, tied: int, at: int, what: str) -> None:
+    def __init__(
+        self, kinds: Sequence[type[Plain]], again: int, tied: int, at: int, what: str, shared: Sequence[int] = ()
+    ) -> None:
         super().__init__()
         made: list[Any] = [kind(i) for i, kind in enumerate(kinds)]
         made += made[again : again + 1]
         if tied < len(kinds):
             made.append(Plain(len(made)))
             made[-1].inner = made[tied].inner
+        for place in shared:
+            made[place % len(made)].inner = made[shared[0] % len(made)].inner
         self.layers: Any = torch.nn.ModuleList(made)
         self.at, self.what = at, what
 
@@ -101,13 +106,17 @@ def captured(model: torch.nn.Module, low: int) -> Any:
     at=st.integers(0, 5),
     what=st.sampled_from(("nothing", "alike", "given", "written")),
     low=st.sampled_from((0, 1, 2)),
+    shared=st.lists(st.integers(0, 6), max_size=4),
 )
+@example(kinds=[Plain, Plain], again=0, tied=1, at=0, what="nothing", low=0, shared=[])
+@example(kinds=[Plain] * 5, again=9, tied=9, at=0, what="nothing", low=1, shared=[1, 2, 3])
+@example(kinds=[Plain, Nested, Nested, Plain, Nested], again=1, tied=9, at=0, what="nothing", low=1, shared=[0, 1, 2])
 @settings(max_examples=20, deadline=None)
 def test_chains_of_mixed_layers_are_what_plain_tracing_gives(
-    kinds: list[type[Plain]], again: int, tied: int, at: int, what: str, low: int
+    kinds: list[type[Plain]], again: int, tied: int, at: int, what: str, low: int, shared: list[int]
 ) -> None:
     torch.manual_seed(0)
-    model = Chain(kinds, again, tied, at, what).eval()
+    model = Chain(kinds, again, tied, at, what, shared).eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     ours = captured(model, low)
     with pytest.MonkeyPatch.context() as patch:
