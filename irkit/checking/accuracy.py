@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, count
+from itertools import chain
 from typing import cast
 
 import attrs
@@ -28,7 +28,7 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
 from irkit.errors import EvaluateError, IrkitError
-from irkit.evaluation.interpreter import Watch, evaluate, trace
+from irkit.evaluation.interpreter import evaluate, trace
 from irkit.evaluation.kernels.common import Content, Kernel, is_array
 from irkit.evaluation.kernels.table import KERNELS
 
@@ -227,19 +227,9 @@ class Reference:
                 yield found
 
 
-MOST_VALUES = 2**16
-"""How many values a check computes at most for one side of a rule: the near miss of a loop may go on for ever."""
-
-
-def bounded_watch() -> Watch:
-    """A watch of the evaluator that ends a run of more than `MOST_VALUES` by an EvaluateError."""
-    counted = count(1)
-
-    def watch(value: Value, result: Content) -> None:
-        if next(counted) > MOST_VALUES:
-            raise EvaluateError(f"more than {MOST_VALUES} values were computed", hint="draw fewer rounds of a loop")
-
-    return watch
+MOST_ELEMENTS = 2**24
+"""How many elements a check computes at most for one side of a rule: the near miss of a loop may go on for ever, and
+the ends of integers are drawn for sizes as well."""
 
 
 def traced_values(
@@ -249,7 +239,7 @@ def traced_values(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
-            return trace(Graph(tuple(params), tuple(values)), arrays)
+            return trace(Graph(tuple(params), tuple(values)), arrays, most=MOST_ELEMENTS)
         except EvaluateError:
             return None
 
@@ -319,7 +309,7 @@ def _computed(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
-            return evaluate(graph, arrays, every=bounded_watch(), kernels=kernels)
+            return evaluate(graph, arrays, kernels=kernels, most=MOST_ELEMENTS)
         except EvaluateError:
             return None
 

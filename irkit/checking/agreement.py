@@ -11,7 +11,7 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from irkit.checking.accuracy import Reference, bounded_watch, is_real_made, least, traced_values, worse
+from irkit.checking.accuracy import MOST_ELEMENTS, Reference, is_real_made, least, traced_values, worse
 from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, ZEROS, assignment, feeds
@@ -137,7 +137,7 @@ def count_agreeing(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            actual = evaluate(Graph(params, new), arrays, every=bounded_watch())
+            actual = evaluate(Graph(params, new), arrays, most=MOST_ELEMENTS)
     except EvaluateError as error:
         if isinstance(error.__cause__, TypeRuleError):
             return None  # a definition refuses, as types, sizes that the kernels of the left side let pass
@@ -261,28 +261,12 @@ def difference_of(expected: Content, actual: Content, exact: bool) -> Difference
     return compare(expected, actual, atol=NARROW[kind] * max(1.0, float(np.abs(wide[real]).max(initial=0.0))))
 
 
-MOST = 2**24
-"""How many places a check makes at most along an axis whose size is data."""
-SIZED = {"HannWindow": 0, "HammingWindow": 0, "BlackmanWindow": 0, "ConstantOfShape": 0, "Expand": 1, "Tile": 1}
-"""Operators with an operand that says sizes, and which one."""
-
-
-def asks_for_much(value: Value, fed: Mapping[Value, Content]) -> bool:
-    """True where an operand that is fed says a size above `MOST`: the ends of integers are drawn for sizes as well."""
-    size = value.inputs[SIZED[value.op]] if value.op in SIZED else None
-    found = fed.get(size) if size is not None else None
-    return found is not None and np.size(found) > 0 and bool(np.max(found) > MOST)
-
-
 def computed_results(graph: Graph, arrays: Sequence[Content]) -> tuple[np.ndarray, ...] | None:
     """The results on the evaluator; None where there are none, or where a check would take too much to get them."""
-    fed = dict(zip(graph.params, arrays, strict=False))
-    if any(asks_for_much(value, fed) for value in graph.order):
-        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of means of nothing
         try:
-            return evaluate(graph, arrays, every=bounded_watch())
+            return evaluate(graph, arrays, most=MOST_ELEMENTS)
         except EvaluateError:
             return None
 
@@ -498,7 +482,7 @@ def plainly(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
-            found = trace(graph, arrays)
+            found = trace(graph, arrays, most=MOST_ELEMENTS)
         except EvaluateError:
             return None
     if not all(_is_plain(array) for value, array in found.items() if value.op != CONSTANT):

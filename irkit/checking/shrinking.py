@@ -13,6 +13,7 @@ import sympy
 
 from irkit import dims
 from irkit.build import const
+from irkit.checking.accuracy import MOST_ELEMENTS
 from irkit.checking.counterexamples import Counterexample
 from irkit.checking.instances import Retry
 from irkit.checking.near_misses import Instead, Made, rebuild_over, vector_over
@@ -131,7 +132,7 @@ def operands_for_operators(found: Smaller) -> Iterator[Smaller | None]:
     if found.arrays is not None:
         params = found.params
         try:
-            values = trace(Graph(params, found.roots), [found.arrays[p] for p in params])
+            values = trace(Graph(params, found.roots), [found.arrays[p] for p in params], most=MOST_ELEMENTS)
         except IrkitError:
             return
     for value in reversed(post_order(found.roots)):

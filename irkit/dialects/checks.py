@@ -7,6 +7,7 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
+from irkit.checking.accuracy import MOST_ELEMENTS
 from irkit.checking.agreement import Unrunnable, plain_options, refusals
 from irkit.checking.comparison import compare
 from irkit.checking.coverage import Checked
@@ -168,7 +169,7 @@ def runs_alike(operator: Operator, graph: Graph, rng: np.random.Generator) -> bo
     arrays = random_feeds(graph, binding, rng)
     seen: list[Content] = []
     try:
-        expected = evaluate(graph, arrays, every=lambda _, found: seen.append(found))
+        expected = evaluate(graph, arrays, every=lambda _, found: seen.append(found), most=MOST_ELEMENTS)
         if any(0 in np.shape(found) for found in seen if not isinstance(found, tuple)):
             return False
         found = there(upstairs("passes").prepare(graph, f"onnxruntime-cpu+{operator.domain}"), arrays)

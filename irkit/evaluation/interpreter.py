@@ -6,6 +6,7 @@ What each operator does stands in `irkit.evaluation.kernels`; here are feeds, sy
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -13,14 +14,14 @@ import attrs
 import numpy as np
 
 from irkit import dims
-from irkit.build import runtime
+from irkit.build import const, retyping, runtime
 from irkit.contract.binding import Binding, complaint
-from irkit.core.ir import Graph, Value, require_graph
+from irkit.core.ir import Graph, Value, param, require_graph
 from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.core.types import Sequence as SequenceType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
-from irkit.errors import DimensionError, EvaluateError
-from irkit.evaluation.kernels.common import Array, Content, Kernel, attr
+from irkit.errors import DimensionError, EvaluateError, IrkitError
+from irkit.evaluation.kernels.common import Array, Content, Kernel, attr, is_array
 from irkit.evaluation.kernels.table import DRAWS, KERNELS
 from irkit.nodes.operators import MOST, Operator, StandIn
 from irkit.nodes.operators import body as body_of
@@ -38,6 +39,7 @@ def evaluate(
     seed: int = 0,
     every: Watch | None = None,
     kernels: Mapping[str, Kernel] = KERNELS,
+    most: int | None = None,
 ) -> tuple[Content, ...]:
     """The results of the graph: numpy arrays, lists for sequences, None for an empty optional.
 
@@ -46,12 +48,16 @@ def evaluate(
         seed: of the generator that random operators draw from. They need not agree with any runtime.
         every: called with each value and its result, in order, those of bodies among them.
         kernels: what computes each operator (see `irkit.evaluation.kernels.table`).
+        most: how many elements all values of the run may have together, each of which counts for `LEAST` at least, so
+            that a loop without an end is ended, too. A result whose size the operands tell is not begun.
 
-    Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, and for a
-    result whose element type or shape contradicts the type of its value. Results may share memory with the feeds.
+    Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, for a
+    result whose element type or shape contradicts the type of its value, and for more than `most`. Results may share
+    memory with the feeds.
     """
     require_graph(graph)
-    run = Run(kernels, np.random.default_rng(require_count(seed, "seed", EvaluateError)), every)
+    budget = None if most is None else Budget(require_count(most, "most", EvaluateError))
+    run = Run(kernels, np.random.default_rng(require_count(seed, "seed", EvaluateError)), every, budget)
     arrays = arranged(graph, feeds)
     binding = Binding()
     try:
@@ -65,15 +71,18 @@ def evaluate(
         return run.graph(graph, arrays, binding)
 
 
-def trace(graph: Graph, feeds: Feeds, *, seed: int = 0, kernels: Mapping[str, Kernel] = KERNELS) -> Mapping[Value, Any]:
-    """The result of every value of the graph (not of its bodies), parameters and constants among them."""
+def trace(
+    graph: Graph, feeds: Feeds, *, seed: int = 0, kernels: Mapping[str, Kernel] = KERNELS, most: int | None = None
+) -> Mapping[Value, Any]:
+    """The result of every value of the graph (not of its bodies), parameters and constants among them. The rest as for
+    `evaluate`."""
     own, found = set(graph.order), dict[Value, Content]()
 
     def keep(value: Value, result: Content) -> None:
         if value in own:
             found[value] = result
 
-    evaluate(graph, feeds, seed=seed, every=keep, kernels=kernels)
+    evaluate(graph, feeds, seed=seed, every=keep, kernels=kernels, most=most)
     return found
 
 
@@ -145,6 +154,73 @@ def settled(type_: Type, value: Content) -> Content:
 # ---------------------------------------------------------------------------------------------- the run
 
 
+LEAST = 256
+"""For how many elements a value counts at least."""
+
+TOLD = 64
+"""Operands of up to this many elements say with these how large a result is."""
+
+
+@attrs.define(eq=False)
+class Budget:
+    """How many elements are left to one evaluation."""
+
+    left: int
+
+    def spend(self, value: Value, size: int) -> None:
+        """Takes the elements of a value off. Raises EvaluateError where there are not so many."""
+        self.left -= max(LEAST, size)
+        if self.left < 0:
+            raise EvaluateError(
+                f"{value.op} makes more elements than this run may have",
+                ir=repr(value),
+                source=str(value.origin),
+                hint="give a larger `most`, smaller sizes, or fewer rounds of a loop",
+            )
+
+    def foresee(self, value: Value, operands: Sequence[Content], binding: Binding) -> None:
+        """Raises EvaluateError where a result, as its operands tell its size, would have more than there are left."""
+        left = self.left
+        self.spend(value, foreseen_size(value, operands, binding))
+        self.left = left
+
+
+def foreseen_size(value: Value, operands: Sequence[Content], binding: Binding) -> int:
+    """How many elements a value has where its type tells, or its operator's type rule for such operands; else 0."""
+    found = type_size(value.type, binding)
+    if found is None:
+        given = [v if v is None else told(v, held) for v, held in zip(value.inputs, operands, strict=True)]
+        try:
+            found = type_size(retyping.inferred_type(value, given), binding)
+        except IrkitError:  # what it would refuse, the kernel does
+            return 0
+    return found or 0
+
+
+def type_size(type_: Type, binding: Binding) -> int | None:
+    """How many elements the tensors of a type have; None where that is not known."""
+    parts = type_.items if isinstance(type_, Tuple) else (type_,)
+    sizes = [[binding.number(d) for d in part.shape] for part in parts if isinstance(part, Tensor)]
+    return None if any(None in each for each in sizes) else sum(math.prod(cast("list[int]", each)) for each in sizes)
+
+
+def told(value: Value, found: Content) -> Value:
+    """An operand as its content tells what type rules ask: a constant where it is small, a parameter of its size else;
+    the value itself where it is no tensor."""
+    if not is_array(found) or found.dtype.kind == "O":
+        return value
+    return const(found) if found.size <= TOLD else param(Tensor(DType.of(found.dtype), found.shape))
+
+
+def size_of(found: Content) -> int:
+    """How many elements a result has; of text, characters."""
+    if isinstance(found, list | tuple):
+        return sum(map(size_of, cast("Iterable[Content]", found)))
+    if not is_array(found):
+        return 0
+    return sum(map(len, map(str, found.ravel()))) if found.dtype.kind == "O" else found.size
+
+
 Plans = dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]]
 """By graph: each value in order, and those that nobody needs after it."""
 
@@ -156,6 +232,7 @@ class Run:
     kernels: Mapping[str, Kernel]
     rng: np.random.Generator | None
     every: Watch | None
+    budget: Budget | None = None
     plans: Plans = attrs.field(factory=Plans)
 
     def graph(self, graph: Graph, arrays: Sequence[Content], binding: Binding) -> tuple[Content, ...]:
@@ -165,6 +242,8 @@ class Run:
             if value.op != PARAM:
                 operands = tuple(None if v is None else env[v] for v in value.inputs)
                 env[value] = self.value(value, operands, binding)
+            if self.budget is not None:
+                self.budget.spend(value, size_of(env[value]))
             if self.every is not None:
                 self.every(value, env[value])
             for dead in dying:
@@ -199,10 +278,12 @@ class Run:
     def checked(self, value: Value, operands: tuple[Content, ...], binding: Binding) -> Content:
         """The result of an operator, held against the value's type, whose open symbols it binds."""
         try:
+            if self.budget is not None:
+                self.budget.foresee(value, operands, binding)
             found = conformed(value, self.computed(value, operands, binding))
         except EvaluateError as error:
             raise error.located(ir=line(value, operands), source=str(value.origin)) from error
-        except (ValueError, IndexError, TypeError, KeyError, ArithmeticError, AttributeError) as error:
+        except (ValueError, IndexError, TypeError, KeyError, ArithmeticError, AttributeError, MemoryError) as error:
             raise EvaluateError(
                 f"{value.op} cannot be computed: {error}",
                 ir=line(value, operands),
@@ -241,7 +322,9 @@ class Run:
         stands = tuple(None if v is None else stand(v) for v in operands)
         count = len(value.type.items) if isinstance(value.type, Tuple) else 1
         body = body_of(known, value.attributes, stands, count)
-        inner = Run(self.kernels, self.rng, None)  # plans are by identity, and this body may not outlive the call
+        inner = Run(
+            self.kernels, self.rng, None, self.budget
+        )  # plans are by identity, and this body may not outlive the call
         return inner.graph(body, [v for v in operands if v is not None], Binding())
 
     def body(
@@ -256,8 +339,8 @@ class Run:
         binding = Binding(outer=known)
         given = [settled(p.type, a) for p, a in zip(body.params, arrays, strict=True)]
         try:
-            for index, (param, array) in enumerate(zip(body.params, given, strict=True)):
-                binding.feed(param.type, array, f"the parameter number {index} of the body {body.name!r}")
+            for index, (parameter, array) in enumerate(zip(body.params, given, strict=True)):
+                binding.feed(parameter.type, array, f"the parameter number {index} of the body {body.name!r}")
             binding.check_pending()
         except DimensionError as error:
             raise EvaluateError(error.what) from error

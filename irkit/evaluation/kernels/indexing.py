@@ -157,5 +157,5 @@ def kernel_TopK(node: Value, x: Array, k: Array) -> tuple[Array, Array]:
         order = value.shape[axis] - 1 - np.flip(np.argsort(np.flip(value, axis), axis=axis, kind="stable"), axis)
     else:
         order = np.argsort(value, axis=axis, kind="stable")
-    index = np.take(order, np.arange(ints(k)[0]), axis=axis)
+    index = np.take(order, np.arange(min(ints(k)[0], value.shape[axis] + 1)), axis=axis)
     return np.take_along_axis(x, index, axis=axis), index.astype(np.int64)
