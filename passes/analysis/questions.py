@@ -16,7 +16,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Type, same_types
 from irkit.dims import Dim
 from irkit.dims.algebra import any_fresh
-from irkit.errors import EvaluateError
+from irkit.errors import AbsentError, EvaluateError
 from irkit.ops.schemas import TYPE_STRINGS, spec
 from irkit.pattern import uniform
 
@@ -177,15 +177,46 @@ def computed_constant(
 OUT_OF_RANGE = "the factor may take weights out of range"
 
 
-def is_moderate(value: Value) -> bool:
-    """False for a constant of one element that weights may leave the range of its element type by, when they are
-    multiplied or divided by it. Vectors are weights themselves, and not looked at."""
+class UnreadError(AbsentError):
+    """What holds for all layers that are alike cannot hang on the numbers of one."""
+
+
+def is_moderate(*constants: Value | None) -> bool:
+    """False where weights may leave the range of their element type when they are multiplied by one of the constants:
+    beyond the root of the largest number, and for a single number also below what that divides 1 by.
+
+    Constants of more than `SMALL` elements are not looked at, which would read large weights twice; and what is not
+    there is taken for moderate.
+    """
+    return all(each is None or has_moderate_numbers(each) for each in constants)
+
+
+def has_moderate_numbers(value: Value) -> bool:
+    """Whether `is_moderate` takes a constant."""
     blob = value.blob
-    if blob is None or blob.size != 1 or not value.dtype.is_float:
+    if blob is None or not value.dtype.is_float or not 0 < blob.size <= SMALL:
         return True
-    size = abs(float(blob.read().reshape(())))
     bound = float(ml_dtypes.finfo(value.dtype.numpy).max) ** 0.5
-    return size == 0 or 1 / bound <= size <= bound
+    try:
+        with np.errstate(all="ignore"):
+            size = np.abs(blob.read().astype(np.float64))
+    except UnreadError:
+        raise
+    except AbsentError:
+        if blob.size == 1:
+            raise
+        return True
+    if blob.size == 1:
+        return not size.any() or bool(1 / bound <= size.reshape(()) <= bound)
+    return bool(np.all(size <= bound))
+
+
+def divides_moderately(value: Value) -> bool:
+    """Whether `is_moderate` takes what is 1 divided by a constant."""
+    blob = value.blob
+    if blob is None or not value.dtype.is_float or not 0 < blob.size <= SMALL:
+        return True
+    return is_moderate(computed_constant(value, value.shape, lambda array: 1 / array.astype(np.float64), [value]))
 
 
 def wide(value: Value) -> np.ndarray:

@@ -25,9 +25,9 @@ from irkit.core.origins import Origin, provenance
 from irkit.core.types import Tensor, dims_of
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.dims import symbols_of
-from irkit.errors import AbsentError
 from irkit.rewriting.driver import symbols_of as symbols_bound
 from irkit.rewriting.firings import Firing, Told
+from passes.analysis.questions import UnreadError
 from passes.rules.constants import transposed_blob
 
 LEAST = 6
@@ -287,7 +287,7 @@ def unread_constant(weight: Value) -> Value:
     blob: Blob = weight.attributes[0][1]
 
     def load() -> np.ndarray:
-        raise AbsentError(
+        raise UnreadError(
             f"{blob!r} stands for the weights of all layers that are alike", hint="leave the value as it is"
         )
 

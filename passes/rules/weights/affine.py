@@ -21,6 +21,8 @@ from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import (
     OUT_OF_RANGE,
     axes_of,
+    computed_constant,
+    divides_moderately,
     holds_digits,
     is_float,
     is_moderate,
@@ -140,9 +142,9 @@ def channel_factor(m: Match) -> Made:
         return decline("not a number for each channel")
     if m.root.rank != m.conv.rank:
         return decline("the factor has more axes")
-    if not is_moderate(m.c):
-        return decline(OUT_OF_RANGE)
     divides = m.root.op == "Div"
+    if not is_moderate(m.w, m.b, m.c) or (divides and not divides_moderately(m.c)):
+        return decline(OUT_OF_RANGE)
 
     def each() -> np.ndarray:
         return 1 / factor() if divides else factor()
@@ -182,6 +184,15 @@ def _factor(m: Match) -> np.ndarray:
     return wide(m.scale) / np.sqrt(wide(m.variance) + m.epsilon)
 
 
+def norm_numbers(m: Match) -> list[Value]:
+    """What a batch norm adds, and what it multiplies by, as constants."""
+
+    def factor(scale: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + m.epsilon)
+
+    return [m.shift, m.mean, computed_constant(m.scale, m.scale.shape, factor, [m.scale, m.variance])]
+
+
 def _one_type(m: Match) -> bool:
     return all(m[name].dtype is m.x.dtype for name in ("w", "scale", "shift", "mean", "variance")) and is_float(m.x)
 
@@ -204,6 +215,8 @@ def conv_transpose_batch_norm(m: Match) -> Made:
     count = _results(m.conv)
     if count is None or not _one_type(m):
         return decline("the norm has another element type than the convolution")
+    if not is_moderate(m.w, m.b, *norm_numbers(m)):
+        return decline(OUT_OF_RANGE)
     new = _scaled_rows(m, lambda: _factor(m), True, attribute_of(m.conv, "group"))
     bias = _biased(m, m.w, count, lambda b: (b - wide(m.mean)) * _factor(m) + wide(m.shift), m.shift)
     return call("ConvTranspose", [m.x, new, bias], dict(m.conv.attributes))
@@ -240,7 +253,7 @@ def factor_conv(m: Match) -> Made:
     factor = channels_of(m.c, m.product.rank, count)
     if factor is None or not is_float(m.x) or not same_type(m.x, m.product):
         return decline("not a number for each channel")
-    if not is_moderate(m.c):
+    if not is_moderate(m.w, m.c):
         return decline(OUT_OF_RANGE)
 
     def compute() -> np.ndarray:
@@ -272,6 +285,8 @@ def shift_conv(m: Match) -> Made:
         return decline("not a number for each channel")
     if any(m.pads or ()) or m.auto_pad not in ("NOTSET", "VALID"):
         return decline("zeros are padded, and no c")
+    if not is_moderate(m.w, m.c):
+        return decline(OUT_OF_RANGE)
 
     def more(before: np.ndarray) -> np.ndarray:
         weighted = wide(m.w) * _reached(m.w, shift(), m.group)
@@ -376,9 +391,9 @@ def gemm_factors(m: Match) -> Made:
         return decline("not a number for each column")
     if m.b is not None and not _columns(m.b, count):
         return decline("the bias is a matrix")
-    if not is_moderate(m.c):
-        return decline(OUT_OF_RANGE)
     divides = m.root.op == "Div"
+    if not is_moderate(m.w, m.b, m.c) or (divides and not divides_moderately(m.c)):
+        return decline(OUT_OF_RANGE)
 
     def each() -> np.ndarray:
         found = np.broadcast_to(wide(m.c).reshape(-1), (count,))
@@ -398,6 +413,8 @@ def gemm_batch_norm(m: Match) -> Made:
     count = m.product.shape[1]
     if type(count) is not int or not _one_type(m) or (m.b is not None and not _columns(m.b, count)):
         return decline("the bias is a matrix, or the norm has another element type")
+    if not is_moderate(m.w, m.b, *norm_numbers(m)):
+        return decline(OUT_OF_RANGE)
     beta = m.beta
 
     def shifted(before: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from irkit.pattern import Constant, attr, hole, p, uniform
 from irkit.pattern import const as constant
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import is_float, lazily, number, same_shape, wide
+from passes.analysis.questions import OUT_OF_RANGE, is_float, is_moderate, lazily, number, same_shape, wide
 from passes.rules.movement.views import broadcast
 
 a, b = hole("a"), hole("b")
@@ -145,6 +145,8 @@ def product_of_product(m: Match) -> Made:
     (rows, middle), columns = m.v.shape, m.w.shape[1]
     if rows * columns > middle * (rows + columns):
         return decline("one product would be more work than two")
+    if not is_moderate(m.v, m.w):
+        return decline(OUT_OF_RANGE)
     name = m.w.blob.name if m.v.blob.is_weight else ""
     return op.MatMul(m.a, lazily(m.w, (rows, columns), lambda: wide(m.v) @ wide(m.w), [m.v, m.w], name))
 

@@ -101,9 +101,9 @@ def scaled_weights(m: Match) -> Made:
         return decline("rounded once more in a narrow type, or a vector")
     if m.c.blob.size not in (1, width) or any(d != 1 for d in m.c.shape[:-1]):
         return decline("c is not a number, and no row of the product")
-    if not is_moderate(m.c):
-        return decline(OUT_OF_RANGE)
     b = m.b if m.get("sum") is not None else None
+    if not is_moderate(m.c, m.w, b):
+        return decline(OUT_OF_RANGE)
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")
     made = op.MatMul(m.x, _scaled_columns(m.w, m.c))

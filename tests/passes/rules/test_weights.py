@@ -192,3 +192,56 @@ def test_factors_that_weights_leave_their_range_by_stay_outside(name: str) -> No
     for number, folds in ((3.0, True), (3e38, False), (-3e38, False), (1e-38, False)):
         graph = Graph((x, image), (made(np.float32(number)),))
         assert (irkit.rewrite(graph, rule) is not graph) is folds
+
+
+def test_vectors_and_matrices_that_weights_leave_their_range_by_stay_outside() -> None:
+    """As above, of weights that are folded into weights; those of more elements than are looked at are folded."""
+    rows, image = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4, 5, 5))
+
+    def full(shape: tuple[int, ...], number: float, at: float | None = None) -> Value:
+        array = np.full(shape, number, np.float32)
+        array.flat[0] = number if at is None else at
+        return const(array)
+
+    def normed(x: Value, scale: float, variance: float, shift: float = 1.0) -> Value:
+        count = x.shape[1]
+        assert isinstance(count, int)
+        numbers = full((count,), 1, scale), full((count,), 1, shift), full((count,), 1), full((count,), 1, variance)
+        return op.BatchNormalization(x, *numbers, epsilon=0.0)
+
+    kernel, matrix = (2, 4, 3, 3), (4, 3)
+    cases: dict[str, Any] = {
+        "product_of_product": lambda n: op.MatMul(op.MatMul(rows, full((4, 2), 2, n)), full((2, 3), 2, 3e30)),
+        "gemm_batch_norm": lambda n: normed(op.Gemm(rows, full(matrix, 2, n), full((3,), 1)), n, 1.0),
+        "conv_batch_norm": lambda n: normed(op.Conv(image, full(kernel, 2)), 1.0, 1 / n if n < 1e30 else 0.0),
+        "conv_transpose_batch_norm": lambda n: normed(op.ConvTranspose(image, full((4, 2, 3, 3), 2)), n, 1.0),
+        "channel_factor": lambda n: op.Mul(op.Conv(image, full(kernel, 2)), full((2, 1, 1), 2, n)),
+        "factor_conv": lambda n: op.Conv(op.Mul(image, full((4, 1, 1), 2, n)), full(kernel, 2)),
+        "shift_conv": lambda n: op.Conv(op.Add(image, full((4, 1, 1), 2, n)), full(kernel, 2, n)),
+        "gemm_factors": lambda n: op.Mul(op.Gemm(rows, full(matrix, 2), full((3,), 1, n)), full((3,), 2)),
+        "scaled_weights": lambda n: op.Mul(op.MatMul(rows, full(matrix, 2)), full((3,), 2, n)),
+    }
+    rules = {each.name: each for each in RULES}
+    for name, made in cases.items():
+        for number, folds in ((2.0, name != "product_of_product"), (3e38, False), (-3e38, False)):
+            graph = Graph((rows, image), (made(number),))
+            assert irkit.explain(rules[name], graph.results[0], graph).applies is folds, (name, number)
+    plain = Graph((rows,), (op.MatMul(op.MatMul(rows, full((4, 2), 2)), full((2, 3), 2)),))
+    assert irkit.explain(rules["product_of_product"], plain.results[0], plain).applies
+    for divisor in (1e-30, 0.0):
+        graph = Graph((image,), (op.Div(op.Conv(image, full(kernel, 2)), full((2, 1, 1), 2, divisor)),))
+        assert not irkit.explain(rules["channel_factor"], graph.results[0], graph).applies
+
+
+def test_weights_that_are_not_there_are_folded() -> None:
+    """A graph of a model without memory becomes the graph that it would be with numbers of common size."""
+
+    def absent(*shape: int) -> Value:
+        def load() -> np.ndarray:
+            raise irkit.errors.AbsentError("no numbers yet")
+
+        return irkit.constant(Blob(DType.FLOAT, shape, load, name=f"w{shape}"))
+
+    image = param(tensor("f32", "n", 4, 5, 5))
+    norm = op.BatchNormalization(op.Conv(image, absent(2, 4, 3, 3)), *(absent(2) for _ in range(4)))
+    assert "BatchNormalization" not in ops(passes.optimize(Graph((image,), (norm,))))
