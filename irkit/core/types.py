@@ -85,8 +85,9 @@ class DType(enum.IntEnum):
         ("float32", "bfloat16", "float8_e4m3fn", "half"), ONNX's ("FLOAT") or that of safetensors ("F32"); a dtype of
         numpy or torch, or a type that numpy takes for one (np.float32, ml_dtypes.bfloat16).
 
-        Raises KeyError, TypeError or ValueError for anything else, and for names that mean one thing to torch and
-        another to numpy ("float", "int"); `irkit.tensor` and others say what to write.
+        Raises KeyError, TypeError or ValueError for anything else, for names that mean one thing to torch and another
+        to numpy ("float", "int"), and for Python's own float, int and complex, which say no width; `irkit.tensor` and
+        others say what to write.
         """
         if isinstance(dtype, np.dtype):
             return _of_numpy(dtype)  # pyright: ignore[reportUnknownArgumentType]  # of any element type
@@ -96,6 +97,8 @@ class DType(enum.IntEnum):
             return cls(dtype)
         if isinstance(dtype, str):
             return ELEMENT_NAMES[dtype] if dtype in ELEMENT_NAMES else _of_text(dtype)
+        if isinstance(dtype, type) and dtype in (float, int, complex, object):
+            raise TypeError(f"{dtype!r} has no width")
         if type(dtype).__module__ == "torch":
             return ELEMENT_NAMES[_BY_TORCH.get(str(dtype), str(dtype).removeprefix("torch."))]
         return _of_numpy(np.dtype(dtype))
@@ -114,6 +117,8 @@ ELEMENT_NAMES = (
 """Every element type by each of its names."""
 _TWO_MEANINGS = {"float": ("f32", "f64"), "int": ("i32", "i64"), "cfloat": ("c64", "c128")}
 """Names that torch and numpy both have: what each means by it."""
+_WIDTHS: dict[type, str] = {float: '"f32" or "f64"', int: '"i32" or "i64"', complex: '"c64" or "c128"'}
+"""Types of Python's that have no width, and what to write."""
 _BY_TORCH = {f"torch.{name}": torch for name, (torch, _) in _TWO_MEANINGS.items()}
 """What they are where torch is named."""
 
@@ -201,11 +206,17 @@ def element_type(dtype: Any) -> DType:
     try:
         return DType.of(dtype)
     except (KeyError, TypeError, ValueError) as error:
-        hint = f"they are {', '.join(_BY_SHORT)}"
-        if isinstance(dtype, str) and dtype in _TWO_MEANINGS:
-            torch, numpy = _TWO_MEANINGS[dtype]
-            hint = f"to torch that is {torch}, to numpy {numpy}: write one of these"
+        hint = width_hint(dtype) or f"they are {', '.join(_BY_SHORT)}"
         raise TypeRuleError(f"there is no element type {dtype!r}", hint=hint) from error
+
+
+def width_hint(dtype: object) -> str:
+    """What to write instead of a name that says no width, or two; empty for any other."""
+    if isinstance(dtype, str) and dtype in _TWO_MEANINGS:
+        torch, numpy = _TWO_MEANINGS[dtype]
+        return f"to torch that is {torch}, to numpy {numpy}: write one of these"
+    widths = _WIDTHS.get(dtype) if isinstance(dtype, type) else None
+    return f"Python's {dtype.__name__} says no width: write {widths}" if isinstance(dtype, type) and widths else ""
 
 
 def tensor(dtype: Any, *shape: Any) -> Tensor:

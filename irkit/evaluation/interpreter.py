@@ -189,7 +189,7 @@ def foreseen_size(value: Value, operands: Sequence[Content], binding: Binding) -
     """How many elements a value has where its type tells, or its operator's type rule for such operands; else 0."""
     found = type_size(value.type, binding)
     if found is None:
-        given = [v if v is None else told(v, held) for v, held in zip(value.inputs, operands, strict=True)]
+        given = tuple(v if v is None else told(v, held) for v, held in zip(value.inputs, operands, strict=True))
         try:
             found = type_size(retyping.inferred_type(value, given), binding)
         except IrkitError:  # what it would refuse, the kernel does

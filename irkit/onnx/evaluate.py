@@ -37,6 +37,7 @@ def evaluate(
     kernels: Mapping[str, Kernel] | None = None,
     dialects: Dialects = None,
     seed: int = 0,
+    most: int | None = None,
 ) -> tuple[Any, ...]:
     """The results of a model: numpy arrays, lists for sequences, None for an empty optional.
 
@@ -55,9 +56,12 @@ def evaluate(
             array of the element type and shape that `node.type` says, or a tuple of them for several results.
         dialects: operators of your own, which the nodes of a model in a file mean (see `irkit.load`).
         seed: of the generator that random operators draw from. They need not agree with any runtime.
+        most: how many elements all values together may have, where a model is not trusted; each counts for 256 at
+            least, so that a loop without an end is ended, too. A result whose size the operands tell is not begun.
 
     Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, for an
-    output that there is none of, and for a result whose element type or shape contradicts the type of its value.
+    output that there is none of, for a result whose element type or shape contradicts the type of its value, and for
+    more than `most`.
     LoadError for a model that cannot be read. Results may share memory with the feeds.
     """
     if runtime not in ("irkit", "onnxruntime"):
@@ -75,7 +79,7 @@ def evaluate(
     if verbose:
         names = {v: name for each, _ in nested_graphs(graph) for v, name in value_names(each).items()}
         every = Printed(names, verbose, every)
-    return interpreter.evaluate(graph, feeds, seed=seed, every=every, kernels=table)
+    return interpreter.evaluate(graph, feeds, seed=seed, every=every, kernels=table, most=most)
 
 
 def ending_in(graph: Graph, outputs: Iterable[str | Value]) -> Graph:

@@ -11,7 +11,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import DType, ElementType, Tensor
+from irkit.core.types import DType, ElementType, Tensor, width_hint
 from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError, TypeRuleError
 
@@ -243,10 +243,14 @@ def _dtypes(dtype: ElementType | Iterable[ElementType] | None) -> frozenset[DTyp
         try:
             chosen |= KINDS[each] if isinstance(each, str) and each in KINDS else {DType.of(each)}
         except (KeyError, TypeError, ValueError) as error:
-            raise TypeRuleError(
-                f"{each!r} is not an element type",
-                hint=f"write one of {', '.join(t.short for t in DType)}, or one of the words {', '.join(KINDS)}",
-            ) from error
+            words = f"one of the words {', '.join(KINDS)}"
+            known = width_hint(each)
+            hint = (
+                f"{known}, or {words} for any"
+                if known
+                else f"write one of {', '.join(t.short for t in DType)}, or {words}"
+            )
+            raise TypeRuleError(f"{each!r} is not an element type", hint=hint) from error
     return frozenset(chosen)
 
 

@@ -216,7 +216,12 @@ def divides_moderately(value: Value) -> bool:
     blob = value.blob
     if blob is None or not value.dtype.is_float or not 0 < blob.size <= SMALL:
         return True
-    return is_moderate(computed_constant(value, value.shape, lambda array: 1 / array.astype(np.float64), [value]))
+    return is_moderate(computed_constant(value, value.shape, inverse, [value]))
+
+
+def inverse(array: np.ndarray) -> np.ndarray:
+    """1 / array, in f64."""
+    return np.asarray(1 / array.astype(np.float64))
 
 
 def wide(value: Value) -> np.ndarray:

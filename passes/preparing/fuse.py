@@ -90,9 +90,8 @@ def wanted_only(rule: Rule, target: Target) -> Rule:
 
     def function(m: Match) -> Made:
         found = rule.function(m)
-        if values_given(rule, m.roots, found) is None:
-            return found
-        for value in fused(m, found):
+        made = values_given(rule, m.roots, found)
+        for value in () if made is None else fused(m, made):
             why = unwanted(value, target)
             if why:
                 return decline(why)

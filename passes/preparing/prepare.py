@@ -14,6 +14,7 @@ from passes.preparing.group_products import group_products
 from passes.preparing.linear_rows import rows
 from passes.preparing.steer import steer
 from passes.targets import Target, target_of
+from passes.targets.targets import require_domains
 
 
 def prepare(
@@ -49,8 +50,9 @@ def fit_to_target(
     memory where the target takes them so. With `exact` it is legalized, and steered, which keep every bit. `observe` is
     told of each step.
 
-    Raises RewriteError for what the target cannot run.
+    Raises RewriteError for what the target cannot run, and for a domain that nobody has operators in.
     """
+    require_domains(graph, target)
     if exact:
         return steer(legalize(graph, target, observe=observe), target, observe=observe)
     fused = fuse(graph, target, rules=rules, observe=observe)

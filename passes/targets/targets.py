@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from types import MappingProxyType
 
@@ -10,7 +11,8 @@ import attrs
 import onnx.defs
 
 from irkit.build import dtype_complaint
-from irkit.core.ir import Value
+from irkit.core import walk
+from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError
@@ -261,6 +263,33 @@ def runtime_schemas() -> Mapping[tuple[str, str], tuple[tuple[int, frozenset[str
     for schema in get_all_operator_schema():
         found.setdefault((schema.domain, schema.name), []).append((schema.since_version, frozenset(schema.attributes)))
     return MappingProxyType({key: tuple(sorted(rows, key=lambda r: -r[0])) for key, rows in found.items()})
+
+
+@cache
+def known_domains() -> frozenset[str]:
+    """The domains in which ONNX, or the installed ONNX Runtime, has operators."""
+    return frozenset(domain for domain, _ in runtime_schemas()) | {s.domain for s in onnx.defs.get_all_schemas()}
+
+
+def require_domains(graph: Graph, target: Target) -> None:
+    """Raises RewriteError where the target allows a domain in which nobody has an operator: neither ONNX, nor the
+    installed ONNX Runtime, nor the graph or its bodies."""
+    missing = [domain for domain in target.domains if domain not in known_domains()]
+    if missing:
+        missing = sorted(frozenset(missing) - domains_of(graph))
+    if missing:
+        near = get_close_matches(missing[0], sorted(known_domains() - {""}), 1)
+        raise RewriteError(
+            f"the target allows the domain {missing[0]!r}, in which neither ONNX, nor the installed ONNX Runtime, nor "
+            "the graph has an operator",
+            hint=f"did you mean {near[0]}?" if near else "leave it out, or see that your rules make such operators",
+        )
+
+
+def domains_of(graph: Graph) -> frozenset[str]:
+    """The domains of the operators of a graph and of its bodies."""
+    own = frozenset(domain_of(value.op) for value in graph.order)
+    return own.union(*(domains_of(body) for body in walk.bodies(graph.order)))
 
 
 def runtime_version(op: str, opset: int) -> tuple[int, frozenset[str]]:

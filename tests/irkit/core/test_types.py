@@ -220,3 +220,15 @@ def test_single_is_the_nearest_f32() -> None:
         assert repr(single(number)) == repr(float(np.float32(number)))
     assert single(np.float32(0.5)) == 0.5
     assert irkit.op.LeakyRelu(irkit.param(tensor("f32")), alpha=0.01).attributes == ()  # the default, as ONNX has it
+
+
+@pytest.mark.parametrize(("kind", "widths"), [(float, '"f32" or "f64"'), (int, '"i32" or'), (complex, '"c64" or')])
+def test_types_of_python_without_a_width_are_refused_with_what_to_write(kind: type, widths: str) -> None:
+    """`dtype="float"` is any width to a hole, `dtype=float` once was f64."""
+    with pytest.raises(TypeRuleError, match=f"says no width: write {widths}"):
+        tensor(kind, 3)
+    with pytest.raises(TypeRuleError, match=f"says no width: write {widths}.*, or one of the words float"):
+        irkit.hole("x", dtype=kind)
+    with pytest.raises(TypeRuleError):
+        irkit.op.Cast(irkit.param("f32[3]"), to=kind)
+    assert tensor(bool, 3).dtype is DType.BOOL and tensor(str, 3).dtype is DType.STRING

@@ -55,7 +55,7 @@ NO_VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
 OTHER_TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "another element type": (lambda m: op.IsNaN(m.x), "turns a .* into a bool"),
     "another shape": (lambda m: op.Unsqueeze(m.x, [0]), r"turns a .* into a \w*\[1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", [*NO_VALUES, *OTHER_TYPES])
@@ -126,7 +126,8 @@ def test_the_condition_of_an_equation_is_judged(way: str) -> None:
     for answer, fires in (*answers.items(), (decline("no"), False)):
         made = irkit.equation(p.Sub(X, Y), p.Add(X, p.Neg(Y)), where=lambda m, answer=answer: answer)
         assert (rewrite(graphs[way], getattr(made, way)) is not graphs[way]) is fires
-    for strange in (None, 1, "yes"):
+    wrong: tuple[Any, ...] = (None, 1, "yes")
+    for strange in wrong:
         made = irkit.equation(p.Sub(X, Y), p.Add(X, p.Neg(Y)), where=lambda m, strange=strange: strange)
         with pytest.raises(RewriteError, match="the condition of the equation returned"):
             rewrite(graphs[way], getattr(made, way))
