@@ -101,16 +101,15 @@ class Tracer:
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
     those of parameters and buffers, `modules` the path of the module that is running, `visits` the calls of modules so
     far; `functions`, `above` and `below` are the modes through which torch hands over its operators. `others`
-    are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so, `told` what torch gave for
-    which numbers, `allowed` what the conditions kept so far say of sizes, `small` which small sizes make a computed
-    dimension what; `loose` are symbols whose size is told by the operator that made them, `dependent` those that
-    hang on sizes in a way that no type rule tells. `met` has what is known of operators by what they are called
-    with, `record` what this run has met. In a trial `before` is what the run before it has met, `index` its values
-    as they are at the trial's sizes, `point` these sizes, if they have no say on other names and the trial has met
-    little for the first time, which `missed` counts. `alive` has weak references to the tensors that were made,
+    are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so,
+    `told` what torch gave for which numbers, `allowed` what the conditions kept so far say of sizes, `small` which
+    small sizes make a computed dimension what; `loose` are symbols whose size is told by the operator that made them,
+    `dependent` those that hang on sizes in a way that no type rule tells. `met` has what is known of operators by what
+    they are called with, `record` what this run has met. In a trial `before` is what the run before it has met, `index`
+    its values as they are at the trial's sizes, `point` these sizes, if they have no say on other names and the trial
+    has met little for the first time, which `missed` counts. `alive` has weak references to the tensors that were made,
     `written` tells of each write when its memory was made, `effects` counts what else operators do beside making
-    values; `likes` has the numbers of modules that are equal but for their weights, `unequal` says that some were
-    not.
+    values; `likes` has the numbers of modules that are equal but for their weights, `unequal` says that some were not.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
