@@ -20,7 +20,7 @@ from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
-from passes.analysis.questions import axes_of, operand, same_shape, vector
+from passes.analysis.questions import axes_of, holds_digits, operand, same_shape, vector
 from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, need
 
 # ---------------------------------------------------------------------------------------------- convolutions
@@ -182,7 +182,7 @@ def scaled(query: Value) -> tuple[Value, float]:
         number = factor(by)
         number = 1 / number if number and query.op == "Div" else number
         over = query.op == "Mul" or x is first(query)
-        if over and number and abs(number) >= 1 and same_shape(x.shape, query.shape):
+        if over and number and abs(number) >= 1 and holds_digits(query, number) and same_shape(x.shape, query.shape):
             return x, number
     return query, 1.0
 

@@ -361,7 +361,7 @@ def gemm_factor(m: Match) -> Made:
     found = uniform(m.c)
     if found is None or m.c.blob.size != 1 or m.c.rank > 2 or not is_float(m.x) or not np.isfinite(found):
         return decline("not a number")
-    alpha, beta = m.alpha * found, m.beta * found
+    alpha, beta = m.alpha * found, m.beta if m.b is None else m.beta * found
     if not holds_digits(m.x, alpha, *([] if m.b is None else [beta])):
         return decline("more digits than the attributes have")
     given = {n: m[n] for n in _gemm_names} | {"alpha": alpha, "beta": beta}

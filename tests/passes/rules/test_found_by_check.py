@@ -204,3 +204,19 @@ SEEDS = {"cast_cast": 0, "rms_norm_cast": 4, "sum_over_count": 6, "cross_attenti
 @pytest.mark.parametrize("name", SEEDS)
 def test_rules_agree_on_the_seeds_that_found_them_wrong(name: str) -> None:
     assert check_rule(BY_NAME[name], 15, seed=SEEDS[name], onnxruntime=False).fired == 15
+
+
+def test_attributes_that_a_factor_takes_beyond_float32_are_not_made() -> None:
+    """`beta` says nothing where there is no bias, and stays; a scale of 1 / 1e-45 is no float32."""
+    x, w = param(tensor("f32", "n", 4)), const(np.ones((4, 3), np.float32))
+    root = op.Mul(op.Gemm(x, w, beta=-3.4028235e38), np.float32(2.0))
+    made = irkit.rewrite(Graph((x,), (root,)), BY_NAME["gemm_factor"]).results[0]
+    assert made.op == "Gemm" and made.attribute("alpha") == 2.0
+    assert not explain(BY_NAME["gemm_factor"], op.Mul(op.Gemm(x, w, root, beta=-3e38), np.float32(2.0))).applies
+    past, key, value, query = (param(tensor("f32", "batch", 2, *s)) for s in ((3, 4), (3,), (4,), (3,)))
+    state = op.Add(past, op.Mul(op.Unsqueeze(key, [3]), op.Unsqueeze(value, [2])))
+    for by, scale in ((np.float32(1e-45), 1.0), (np.float32(0.25), 4.0)):
+        read = op.ReduceSum(op.Mul(state, op.Unsqueeze(op.Div(query, by), [3])), np.array([2]), keepdims=0)
+        graph = Graph((past, key, value, query), (read, state))
+        found = [v for v in irkit.rewrite(graph, BY_NAME["attended_state"]).order if "::" in v.op]
+        assert [v.attribute("scale") for v in found] == [scale]

@@ -152,3 +152,23 @@ def test_what_was_fused_runs_at_every_size() -> None:
         feeds = fed(before, **sizes)
         for a, b in zip(evaluate(before, feeds), on_runtime(after, feeds, CONTRIB), strict=True):
             assert compare(a, b, rtol=1e-4, atol=1e-4) is None
+
+
+@pytest.mark.parametrize("low", [-3.4028235e38, 3.4028235e38])
+def test_masks_at_the_ends_of_floats_are_right_with_caches(low: float) -> None:
+    """A query all of whose keys have the largest penalty takes the mean of all values, cached ones among them."""
+    q, k, v = (param(tensor("f32", "batch", "seq", 16)) for _ in range(3))
+    old = [param(tensor("f32", "batch", 2, "past", 8)) for _ in range(2)]
+    seen = param(tensor("f32", "batch", 1, "seq", "seq + past"))
+    mask = op.Clip(seen, np.float32(low), np.float32(0)) if low < 0 else op.Clip(seen, np.float32(0), np.float32(low))
+    found = irkit.call("Attention", [q, k, v, mask, *old], {"q_num_heads": 2, "kv_num_heads": 2}, outputs=3)
+    graph = Graph((q, k, v, seen, *old), tuple(found))
+    feeds = fed(graph, batch=2, seq=3, past=2)
+    feeds[3] = np.zeros_like(feeds[3])
+    feeds[3][:, :, 0], feeds[3][:, :, 1, 1:] = low, low
+    expected = irkit.evaluate(graph, feeds)
+    values = np.concatenate([feeds[5], feeds[2].reshape(2, 3, 2, 8).transpose(0, 2, 1, 3)], axis=2)
+    np.testing.assert_allclose(expected[0][:, 0], values.mean(axis=2).reshape(2, 16), atol=1e-5)
+    for target in ("onnxruntime-cpu", "onnxruntime-cpu+com.microsoft"):
+        for one, two in zip(expected, on_runtime(graph, feeds, target), strict=True):
+            np.testing.assert_allclose(two, one, atol=2e-5, rtol=2e-5)

@@ -312,3 +312,23 @@ def test_projections_are_joined_where_a_mask_keeps_them_outside() -> None:
     sizes = [(2, 5), (1, 1), (3, 4)]
     found = agree(layer(boolean), *([(b, n, 12), (b, 1, 1, n)] for b, n in sizes))
     assert [each for each in found if each != "Greater"] == ["MatMul", "Add", "Split", "Attention", "MatMul"]
+
+
+@pytest.mark.parametrize("low", [-3.4028235e38, 3.4028235e38, -1e30])
+@pytest.mark.parametrize("mask", [added, by_head, matrix, padding])
+def test_queries_all_of_whose_keys_have_the_largest_penalty_take_a_mean(mask: Any, low: float) -> None:
+    """Scores are lost beside the ends of float32, so that all keys count alike: no zeros, and no NaN."""
+    graph = layer(mask)
+    held = graph.params[1]
+    numbers = np.random.default_rng(0).standard_normal((2, 5, 12)).astype(np.float32)
+    shape = tuple(dims.evaluate(d, {"batch": 2, "length": 5}) for d in held.shape)
+    found = np.zeros(shape, held.dtype.numpy)
+    if held.dtype.is_float:
+        found[..., 0, :], found[..., 1, 1:] = low, low
+    else:
+        found[1] = 1
+    (expected,) = irkit.evaluate(graph, [numbers, found])
+    fused, plain = (passes.prepare(passes.optimize(graph), each) for each in (ORT, PLAIN))
+    assert "Attention" in ops(fused) and np.isfinite(expected).all() and expected.any(axis=-1).all()
+    for each in (fused, plain):
+        np.testing.assert_allclose(on_ort(each, [numbers, found])[0], expected, atol=2e-5, rtol=2e-5)
