@@ -1,9 +1,11 @@
 """The sizes at which ONNX Runtime computes what the graph says: conditions that go into the contract.
 
-Four kinds of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none, GridSample
-an image without places, pooling one without channels or places. A sum over an axis that is not the last one adds row by
-row in float32, and stands still at 2**24, which 1 more does not change. To write these in other words takes time at
-every size, so a graph whose sizes do not rule this out says it instead.
+Some of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none, GridSample an
+image without places, pooling one without channels or places. LSTM and GRU without a step or a batch end the process,
+and so do ConvTranspose and InstanceNormalization without places, and a product with a tensor that is turned so that its
+first axis, of size 0, becomes rows or columns. A sum over an axis that is not the last one adds row by row in float32,
+and stands still at 2**24, which 1 more does not change. To write these in other words takes time at every size, so a
+graph whose sizes do not rule this out says it instead.
 """
 
 from __future__ import annotations
@@ -33,8 +35,14 @@ ATTENTION = frozenset((
 ))  # fmt: skip
 """The operators that want queries and keys."""
 
-GRID_SAMPLE = "GridSample"
-"""The operator that wants places in an image."""
+RECURRENT = frozenset(("LSTM", "GRU"))
+"""The operators that want steps and a batch: without them they end the process."""
+
+PRODUCT = "MatMul"
+"""The operator that wants rows and columns, where these are turned before it."""
+
+IMAGES = frozenset(("GridSample", "ConvTranspose", "InstanceNormalization"))
+"""The operators that want places in an image."""
 
 POOLS = frozenset(("AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool"))
 """The operators that want channels and places, if not images."""
@@ -70,8 +78,11 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
         if value.op in ATTENTION:
             for size in sizes_of_attention(value):
                 wanted.setdefault(size, value.origin.source)
-        elif value.op == GRID_SAMPLE or value.op in POOLS:
-            first = 2 if value.op == GRID_SAMPLE else 1
+        elif value.op in RECURRENT or value.op == PRODUCT:
+            for size in steps_and_batch(value) if value.op in RECURRENT else turned_rows(value):
+                wanted.setdefault(size, value.origin.source)
+        elif value.op in IMAGES or value.op in POOLS:
+            first = 2 if value.op in IMAGES else 1
             for size in value.inputs[0].shape[first:] if value.inputs[0] is not None else ():
                 wanted.setdefault(size, value.origin.source)
         elif on_cpu and (value.op in SUMS or value.op == "CumSum"):
@@ -115,6 +126,45 @@ def sizes_of_attention(value: Value) -> Iterator[Dim]:
     for operand in value.inputs[:3]:
         if operand is not None and isinstance(operand.type, Tensor):
             yield from operand.shape
+
+
+def steps_and_batch(value: Value) -> Iterator[Dim]:
+    """The sizes of the sequence and of the batch of a recurrent layer."""
+    x = value.inputs[0]
+    if x is not None and x.rank == 3:
+        yield from x.shape[:2]
+
+
+def turned_rows(product: Value) -> Iterator[Dim]:
+    """The first sizes of operands of a product that are turned so that these become rows or columns, and all others but
+    one are a batch, in order: ONNX Runtime turns them as it multiplies, and divides by such a size."""
+    for operand in product.inputs:
+        turned = None if operand is None else turned_value(operand)
+        x = None if turned is None else turned.inputs[0]
+        if turned is not None and x is not None and x.rank > 2:
+            perm = turned.attribute("perm", tuple(reversed(range(x.rank))))
+            if tuple(perm[:-2]) == tuple(range(1, x.rank - 1)):
+                yield x.shape[0]
+
+
+def turned_value(operand: Value) -> Value | None:
+    """The Transpose that an operand is, or becomes where ONNX Runtime moves it behind operators on each element; None
+    where there is none."""
+    found = operand
+    for _ in range(FAR):
+        if found.op == "Transpose":
+            return found
+        alike = [v for v in found.inputs if v is not None and isinstance(v.type, Tensor) and v.rank == operand.rank]
+        if not (found.op in POINTWISE and len(alike) == 1 and alike[0].shape == operand.shape):
+            return None
+        found = alike[0]
+    return None
+
+
+FAR = 4
+"""Behind so many operators on each element a Transpose is looked for."""
+POINTWISE = frozenset(("Mul", "Div", "Add", "Sub", "Cast", "Neg", "Relu", "Exp", "Sqrt", "Sigmoid", "Tanh"))
+"""Operators on each element that scores and their operands go through."""
 
 
 def added(value: Value) -> Dim:

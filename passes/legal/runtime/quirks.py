@@ -15,7 +15,7 @@ from irkit.core.ir import Value, item
 from irkit.core.types import HALVES, DType, Tuple
 from passes.legal.runtime.images import has_one_place
 from passes.legal.runtime.int64 import ORDERED, is_confused
-from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
+from passes.legal.runtime.limits import ATTENTION, IMAGES, PRODUCT, RECURRENT, SUMS
 from passes.legal.runtime.refusals import (
     PLACES,
     REDUCTIONS,
@@ -219,7 +219,13 @@ KEPT_AWAY: tuple[Quirk, ...] = (
                  "sorted_with_nan", "nan_in_bodies")),
     Quirk("attention_without_rows", tuple(sorted(ATTENTION)), "a batch, queries or keys that may be none", "it fails",
           "the same; to write it otherwise would take time at every size", contract=True),
-    Quirk("image_without_places", (GRID_SAMPLE,), "an image that may have no places", "it fails",
+    Quirk("image_without_places", tuple(sorted(IMAGES)), "an image that may have no places",
+          "it fails, or ends the process", "the same; to write it otherwise would take time at every size",
+          contract=True),
+    Quirk("recurrence_of_nothing", tuple(sorted(RECURRENT)), "steps or a batch that may be none",
+          "it ends the process", "the same; to write it otherwise would take time at every size", contract=True),
+    Quirk("turned_rows_of_nothing", (PRODUCT,), "rows or columns that may be none, turned from in front of a batch",
+          "it turns them as it multiplies, and divides by their number, which ends the process",
           "the same; to write it otherwise would take time at every size", contract=True),
     Quirk("draws", ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "opset 22 and later",
           "there is no kernel", "the mask of a Dropout, as bits", issue=PULLS + "32201"),

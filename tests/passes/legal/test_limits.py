@@ -227,3 +227,58 @@ def test_cross_entropy_without_classes(reduction: str) -> None:
     for sizes in ((3, 0), (0, 4), (2, 5)):
         given = torch.zeros(sizes), torch.ones(sizes)
         torch.testing.assert_close(shares(*given), loss(*given), equal_nan=True)
+
+
+RUNS_OF_NOTHING: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[int, str]]] = {
+    "self_attention": (
+        lambda: Itself(torch.nn.MultiheadAttention(8, 2, batch_first=True)),
+        (2, 3, 8),
+        {0: "b", 1: "s"},
+    ),
+    "gru": (lambda: torch.nn.GRU(4, 3), (5, 2, 4), {0: "s", 1: "b"}),
+    "lstm": (lambda: torch.nn.LSTM(4, 3, batch_first=True), (2, 5, 4), {0: "b", 1: "s"}),
+    "lstm_cell": (lambda: torch.nn.LSTMCell(4, 3), (2, 4), {0: "b"}),
+    "transposed_convolution": (lambda: torch.nn.ConvTranspose3d(2, 2, 2), (1, 2, 3, 3, 3), {2: "d", 3: "h", 4: "w"}),
+    "scaled_scores": (lambda: Scores(), (3, 2, 4), {0: "rows", 1: "batch"}),
+}
+"""Models by which ONNX Runtime ended the process where a size is 0, with their input and the names of its axes."""
+
+
+class Itself(torch.nn.Module):
+    """Attention of something to itself."""
+
+    def __init__(self, attention: torch.nn.MultiheadAttention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """The attention, with its weights."""
+        return self.attention(x, x, x)
+
+
+class Scores(torch.nn.Module):
+    """Products of what is turned and scaled."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The scores."""
+        return (x.transpose(0, 1) * 0.5) @ x.permute(1, 2, 0)
+
+
+@pytest.mark.parametrize("name", RUNS_OF_NOTHING)
+def test_a_size_at_which_onnxruntime_ends_the_process_is_refused_or_right(name: str) -> None:
+    made, shape, names = RUNS_OF_NOTHING[name]
+    torch.manual_seed(0)
+    model = made().eval()
+    program = irkit.to_onnx(model, (torch.randn(shape),), dynamic_shapes=(names,))
+    refused = 0
+    for axis in names:
+        for size in (0, 1):
+            x = torch.randn([size if i == axis else each for i, each in enumerate(shape)])
+            try:
+                found = program(x)
+            except irkit.ContractError as error:
+                assert size == 0 and f"{names[axis]} " in error.what
+                refused += 1
+                continue
+            torch.testing.assert_close(found, model(x))
+    assert refused
