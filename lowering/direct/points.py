@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, product
+from itertools import combinations, islice, product
 from typing import Any
 
 import attrs
@@ -102,6 +102,82 @@ def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapp
     found = [d for v in results if isinstance(v, Value) and isinstance(v.type, Tensor) for d in v.shape]
     varying = [d for d in dict.fromkeys(found) if type(d) is not int]
     return [d for d in varying if plain_number(d, example) > 0 and plain_number(d, sizes) < 1]
+
+
+def candidates(tracer: Any, given: Any) -> Iterator[tuple[Any, Any]]:
+    """(symbol, dimension) for each symbol among operands and a dimension that it equals in the example."""
+    hints: list[tuple[Any, int]] = [(d, tracer.asked.hint(d)) for d in dict.fromkeys(shapes_in(tracer, given))]
+    for i, (d, size) in enumerate(hints):
+        for other, theirs in hints[i + 1 :]:
+            if size == theirs and d != other:
+                if is_symbol(other):
+                    yield other, d
+                elif is_symbol(d):
+                    yield d, other
+
+
+def computed_alike(taken: Callable[[Mapping[Any, Any]], bool], tracer: Any, shapes: Sequence[Any]) -> list[Any]:
+    """Pairs of dimensions of the same length in the example, one at least computed of names, that have to be equal for
+    an operator to be `taken`; none where that does not explain why it is refused."""
+    varying = [d for d in dict.fromkeys(shapes) if type(d) is not int]
+    apart: dict[Any, Any] = {**tracer.others, **{d: tracer.others.get(d.name) for d in varying if d.is_Symbol}}
+    if None in apart.values():
+        return []
+    for d in varying:
+        apart.setdefault(d, larger_prime(apart))
+    groups = [[d for d in varying if tracer.asked.hint(d) == size] for size in {*map(tracer.asked.hint, varying)}]
+    groups = [each for each in groups if len(each) > 1 and not all(d.is_Symbol for d in each)]
+    together = {**apart, **{d: apart[group[0]] for group in groups for d in group}}
+    if not groups or taken(apart) or not taken(together):
+        return []
+    return [pair for group in groups for pair in equal_in_group(taken, together, group)]
+
+
+def equal_in_group(taken: Callable[[Mapping[Any, Any]], bool], sizes: dict[Any, Any], group: list[Any]) -> list[Any]:
+    """Pairs of a group of dimensions that have to be equal, given that an operator is taken where all of them are."""
+    found: list[Any] = []
+    while len(group) > 1:
+        first, *rest = group
+        wide = range(len(rest)) if len(rest) < WIDE else ()
+        subsets = ((first, *some) for count in wide for some in combinations(rest, count))
+        moved = larger_prime(sizes)
+        alike = next((some for some in subsets if taken({**sizes, **dict.fromkeys(some, moved)})), tuple(group))
+        found += [(first, d) for d in alike[1:]]
+        group = [d for d in rest if d not in alike]
+    return found
+
+
+WIDE = 8
+"""How many dimensions of one length are looked at in all subsets."""
+
+
+def larger_prime(sizes: Mapping[Any, Any]) -> int:
+    """A prime that is larger than all of these sizes."""
+    return next_prime(max(sizes.values()))
+
+
+def next_prime(number: int) -> int:
+    """The least prime above a number, from 5 on."""
+    found = max(number, 4) + 1
+    while any(found % divisor == 0 for divisor in range(2, int(found**0.5) + 1)):
+        found += 1
+    return found
+
+
+def differ_somewhere(asked: Questions, one: Any, two: Any) -> bool:
+    """Whether two dimensions that are equal in the example are not at other sizes of their names."""
+    hints = asked.hints
+    names = [s.name for s in {*dims.symbols_of(one), *dims.symbols_of(two)} if s.name in hints]
+    points = ({**hints, name: size} for name in names for size in range(1, 2 * hints[name] + SMALL))
+    return any(apart_at(one, two, point) for point in points)
+
+
+def apart_at(one: Any, two: Any, sizes: Mapping[str, Any]) -> bool:
+    """Whether two dimensions differ at sizes; False where one is no number there."""
+    try:
+        return plain_number(one, sizes) != plain_number(two, sizes)
+    except DimensionError:
+        return False
 
 
 def last_taken(broken: Callable[[int], bool], low: int, high: int) -> int:

@@ -11,7 +11,7 @@ compared, too, so that no dimension is told wrongly.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -31,12 +31,16 @@ from lowering.direct.expected import KNOWN
 from lowering.direct.points import (
     Meta,
     are_allowed,
+    candidates,
+    computed_alike,
+    differ_somewhere,
     drawn_points,
     emptied_dims,
     is_symbol,
     key_of,
     last_taken,
     made_of,
+    next_prime,
     number,
     on_cpu,
     order_of,
@@ -47,7 +51,7 @@ from lowering.direct.points import (
     teller,
 )
 from lowering.direct.sizes import SizeNode, as_said, holds
-from lowering.direct.tracer import Alike, Tracer, next_prime
+from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError
 
 META = torch.device("meta")
@@ -317,10 +321,9 @@ def lowest(met: Elsewhere, name: str) -> int:
 def relate(met: Elsewhere) -> None:
     """Keeps what explains that torch refuses the other sizes: the order of two, equal ones, what is required of a size
     by itself, or else that all are as in the example."""
-    tracer = met.tracer
-    symbols = met.symbols()
-    for explain in (lambda: ordered(met, symbols), lambda: equal_sizes(met, False), lambda: alone(met, symbols)):
-        explain()
+    tracer, symbols = met.tracer, met.symbols()
+    for explain in (equal_dims, ordered, equal_sizes, alone):
+        explain(met)
         if met.taken(tracer.others):
             return
     if equal_sizes(met, True):
@@ -334,15 +337,15 @@ def relate(met: Elsewhere) -> None:
             tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
 
 
-def alone(met: Elsewhere, symbols: Sequence[Any]) -> None:
+def alone(met: Elsewhere) -> None:
     """Keeps what torch requires of each size by itself."""
-    for symbol in symbols:
+    for symbol in met.symbols():
         of_one(met, symbol, met.tracer.others[symbol.name])
 
 
-def ordered(met: Elsewhere, symbols: Sequence[Any]) -> None:
+def ordered(met: Elsewhere) -> None:
     """Keeps that two sizes are in the order in which torch takes the others, where it takes none in the opposite."""
-    tracer = met.tracer
+    tracer, symbols = met.tracer, met.symbols()
     for i, one in enumerate(symbols):
         for two in symbols[i + 1 :]:
             others = tracer.others
@@ -460,7 +463,7 @@ def elsewhere(met: Elsewhere, symbols: Sequence[Any]) -> None:
     apart: dict[Any, int] = dict(tracer.others)
     for dim in found:
         apart[dim] = next_prime(max(apart.values()))
-    if met.taken(apart):
+    if met.taken(apart) or equal_dims(met):
         return
     for point in islice(drawn_points(tracer.asked, [s.name for s in symbols], tracer.others), POINTS):
         if not met.taken({**tracer.others, **point}):
@@ -469,13 +472,22 @@ def elsewhere(met: Elsewhere, symbols: Sequence[Any]) -> None:
             return
 
 
+def equal_dims(met: Elsewhere) -> bool:
+    """Keeps that computed dimensions of operands are equal where that explains what torch takes; False elsewhere."""
+    pairs = computed_alike(met.taken, met.tracer, shapes_in(met.tracer, met.tensors))
+    for one, two in pairs:
+        if differ_somewhere(met.tracer.asked, one, two):
+            met.tracer.asked.equal(one, two)
+    return bool(pairs)
+
+
 POINTS = 6
 """At how many other sizes an operator is run whose operands have computed dimensions that hang together."""
 
 
 def computed_dims(met: Elsewhere) -> list[Any]:
     """The dimensions of operands that are computed of names."""
-    shapes = shapes_in(met.tracer, [each for each in met.args if isinstance(each, torch.Tensor)])
+    shapes = shapes_in(met.tracer, met.tensors)
     return [d for d in dict.fromkeys(shapes) if type(d) is not int and not d.is_Symbol]
 
 
@@ -545,7 +557,7 @@ def opposite(met: Elsewhere, symbols: Sequence[Any]) -> dict[str, Any]:
     return {**others, **dict(zip(by_size, sorted((others[name] for name in by_size), reverse=True), strict=True))}
 
 
-def equal_sizes(met: Elsewhere, numbers: bool) -> bool:
+def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
     """Keeps the sizes that must be equal for torch to take an operator, or be `numbers`; False where that does not
     explain it."""
     tracer = met.tracer
@@ -566,18 +578,6 @@ def equal_sizes(met: Elsewhere, numbers: bool) -> bool:
         tracer.others.update(sizes)
         return True
     return False
-
-
-def candidates(tracer: Tracer, given: Any) -> Iterator[tuple[Any, Any]]:
-    """(symbol, dimension) for each symbol among operands and a dimension that it equals in the example."""
-    hints: list[tuple[Any, int]] = [(d, tracer.asked.hint(d)) for d in dict.fromkeys(shapes_in(tracer, given))]
-    for i, (d, size) in enumerate(hints):
-        for other, theirs in hints[i + 1 :]:
-            if size == theirs and d != other:
-                if is_symbol(other):
-                    yield other, d
-                elif is_symbol(d):
-                    yield d, other
 
 
 def compare(met: Elsewhere, told: Any, sizes: Sizes) -> None:

@@ -27,7 +27,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.capture.inputs.alike import Likes
 from lowering.direct.examples import Examples, reaches_parameter
-from lowering.direct.points import sizes_moved
+from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
 from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
@@ -494,14 +494,6 @@ def restored_dispatch() -> Any:
         .remove(torch._C.DispatchKey.PreDispatch)
         .remove(torch._C.DispatchKey.PythonTLSSnapshot),
     )
-
-
-def next_prime(number: int) -> int:
-    """The least prime above a number, from 5 on."""
-    found = max(number, 4) + 1
-    while any(found % divisor == 0 for divisor in range(2, int(found**0.5) + 1)):
-        found += 1
-    return found
 
 
 def refuse_layout(tensor: torch.Tensor) -> None:

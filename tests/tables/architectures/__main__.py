@@ -8,6 +8,7 @@ do not go together are measured in environments of their own.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,10 +35,11 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="sources, kinds or models; all without")
     parser.add_argument("--jobs", type=int, default=2, help="how many processes measure side by side")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one model by the clock")
+    parser.add_argument("--seconds", type=float, default=25.0, help="CPU seconds for one model")
     parser.add_argument(
         "--every", type=int, default=10, help="torch.export alone is timed of every so many; 0 for none"
     )
-    parser.add_argument("--resume", action="store_true", help="leave out what was measured already, on any commit")
+    parser.add_argument("--resume", action="store_true", help="leave out what was measured, but what took too long")
     parser.add_argument("--failed", action="store_true", help="only what was measured and is not right")
     parser.add_argument("--page-only", action="store_true", help="write the page from the results there are")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of results, a line for each model")
@@ -71,16 +73,25 @@ def lost_row(job: Job, kind: str, lost: Lost) -> Row:
     return Row(job[0], job[1], kind, FAILS, problem=f"{lost.reason}: {lost.detail}", seconds=lost.seconds)
 
 
+def took_longer(row: Mapping[str, Any], seconds: float) -> bool:
+    """Whether a row says that its model was ended before as many CPU seconds."""
+    told = TOO_LONG.search(row["problem"])
+    return told is not None and float(told[1]) < seconds
+
+
+TOO_LONG = re.compile(r"more than ([\d.]+) CPU seconds")
+
+
 def jobs_of(given: argparse.Namespace, known: Mapping[tuple[str, str], Subject], rows: Sequence[Any]) -> list[Job]:
     """What is to be measured."""
-    done = {key_of(row) for row in rows}
+    done = {key_of(row) for row in rows if not took_longer(row, given.seconds)}
     wrong = {key_of(row) for row in rows if row["verdict"] not in GOOD}
     jobs: list[Job] = []
     for index, (key, subject) in enumerate(known.items()):
         asked = not given.names or {subject.source, subject.name, subject.kind} & set(given.names)
         left = key in wrong if given.failed else not (given.resume and key in done)
         if asked and left and not given.page_only:
-            jobs.append((*key, bool(given.every) and index % given.every == 0))
+            jobs.append((*key, bool(given.every) and index % given.every == 0, given.seconds))
     return jobs
 
 

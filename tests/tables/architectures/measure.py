@@ -11,8 +11,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
-from functools import cache
+from contextlib import AbstractContextManager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,8 @@ from lowering.records.torch_internals import pytree
 from tests.tables.architectures.sources import subjects_of
 from tests.tables.architectures.subject import Subject
 
-Job = tuple[str, str, bool]
-"""The source, the name of a subject, and whether torch.export alone is timed, too."""
-SECONDS = 25
-"""CPU seconds that a model may take in all."""
+Job = tuple[str, str, bool, float]
+"""The source, the name of a subject, whether torch.export alone is timed, too, and CPU seconds that all may take."""
 MEMORY = 4 << 30
 """Bytes that a model may take beside what the process has when it starts."""
 PARAMETERS = 150_000_000
@@ -75,12 +73,12 @@ class Row:
 
 def measured(job: Job) -> Row:
     """The row of a subject."""
-    source, name, timed = job
+    source, name, timed, seconds = job
     bound_memory()
     warmed()
     subject = subjects_of(source)[name]
-    signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.signal(signal.SIGPROF, partial(stop, seconds))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         return row_of(subject, timed)
     except Ended as error:
@@ -93,9 +91,9 @@ class Ended(BaseException):
     """A measurement took too long; no `except Exception` on the way keeps it."""
 
 
-def stop(*_: Any) -> None:
-    """Ends a measurement that takes too long. Raises Ended."""
-    raise Ended(f"more than {SECONDS} CPU seconds")
+def stop(seconds: float, *_: Any) -> None:
+    """Ends a measurement that takes more CPU seconds than that. Raises Ended."""
+    raise Ended(f"more than {seconds:g} CPU seconds")
 
 
 def row_of(subject: Subject, timed: bool = False) -> Row:
@@ -115,8 +113,10 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
         except Exception as error:  # models raise anything
             return attrs.evolve(told, problem=said(error), line=line_of(error))
         row = exported(told, model, sets, answers)
-        with suppress(Ended):
+        try:
             row = second_try(row, told, subject, model, sets, answers)
+        except Ended as error:
+            row = attrs.evolve(row, problem=f"{row.problem}; another way took {error}")
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
 
 
