@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import attrs
 
+from irkit.errors import IrkitError
 from lowering.capture.patches.table import LOCK
 from lowering.control_flow import flow  # noqa: F401 - rewritten functions import it, which must not be traced
 from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here, site_of
@@ -67,10 +68,12 @@ def rewritten(function: Callable[..., Any]) -> RewrittenFunction:
 
 @attrs.frozen(eq=False)
 class Rewriting:
-    """The decisions of a model that are rewritten so far."""
+    """The decisions of a model that are rewritten so far; `loops` are those among them, and those that were, which are
+    a `for` over a size."""
 
     chosen: Callable[[Site], bool]
     sites: tuple[Site, ...] = ()
+    loops: tuple[Site, ...] = ()
 
     def reached(self, condition: Any) -> None:
         """Is told that the model decides: by data where `condition` is None, or hangs on data; by sizes otherwise, of
@@ -81,7 +84,7 @@ class Rewriting:
         of_data = condition is None or any(is_unbacked(s.name) or s.name.startswith("zuf") for s in symbols)
         site = site_here(self.chosen, loops=not of_data)
         if site is not None and site not in self.sites:
-            raise Reached(site)
+            raise Reached(site, is_loop=not of_data)
 
     def failed(self, error: BaseException) -> None:
         """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not
@@ -92,19 +95,35 @@ class Rewriting:
 
 
 def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) -> tuple[Result, tuple[Rewritten, ...]]:
-    """(what `capture` gives, the functions that were rewritten for it)."""
+    """(what `capture` gives, the functions that were rewritten for it). Loops over sizes are left as they are where the
+    model is not captured with them rewritten: each then runs as often as it does for the example."""
     if not rewrite:
         return capture(None), ()
     state = Rewriting(chosen_by(rewrite))
     living: dict[str, list[types.FunctionType]] = {}
+    failed: IrkitError | None = None
     for _ in range(MOST):
         with LOCK, applied(state.sites, living) as made:
             try:
                 return capture(state), tuple(made)
             except Reached as told:
-                site = told.site
-        state = attrs.evolve(state, sites=(*state.sites, site))
+                site, loop = told.site, told.is_loop
+            except IrkitError as error:
+                if failed is not None:
+                    raise failed  # noqa: B904 - its own cause is torch's error
+                if not any(site in state.loops for site in state.sites):
+                    raise
+                failed, state = error, without_loops(state)
+                continue
+        loops = (*state.loops, site) if loop else state.loops
+        state = attrs.evolve(state, sites=(*state.sites, site), loops=loops)
     raise CaptureError(f"the model decides by data at more than {MOST} places", hint="name functions in rewrite")
+
+
+def without_loops(state: Rewriting) -> Rewriting:
+    """The same decisions but for loops over sizes, which are left as they are from now on."""
+    sites = tuple(site for site in state.sites if site not in state.loops)
+    return Rewriting(lambda site: site not in state.loops and state.chosen(site), sites, state.loops)
 
 
 @contextmanager

@@ -36,11 +36,11 @@ class Site:
 
 
 class Reached(BaseException):
-    """A decision on data that can be rewritten: capture begins anew, with it rewritten."""
+    """A decision on data, or a loop over a size, that can be rewritten: capture begins anew, with it rewritten."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, is_loop: bool = False) -> None:
         super().__init__(site.name)
-        self.site = site
+        self.site, self.is_loop = site, is_loop
 
 
 def site_here(chosen: Callable[[Site], bool], loops: bool = False) -> Site | None:

@@ -267,3 +267,26 @@ def test_a_function_may_name_itself_or_a_global_of_its_name(model) -> None:
     for sign in (1, -1):
         x = sign * torch.ones(5, *X.shape[1:])
         assert torch.equal(program(x), model(x))
+
+
+class Widened(torch.nn.Module):
+    """A loop over blocks of 16, each of which makes rows twice as long, and another way for a single token."""
+
+    def forward(self, x):
+        if x.shape[1] == 1:
+            return torch.cat([x, x.relu()], 2)
+        for _ in range((x.shape[1] + 15) // 16):
+            x = torch.cat([x, x.tanh()], 2)
+        return x
+
+
+def test_a_loop_over_a_size_that_cannot_be_computed_is_left_as_it_is() -> None:
+    model = Widened().eval()
+    shapes = ({0: "batch", 1: "seq"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 7, 4),), dynamic_shapes=shapes, rewrite=True)
+    for length in (1, 7, 16):
+        x = torch.randn(3, length, 4)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(IrkitError, match="// 16 == 1"):
+        program(torch.randn(3, 17, 4))
+    assert not program.report.rewritten
