@@ -29,6 +29,10 @@ TABLE = ROOT / "docs" / "measured" / "architectures.jsonl"
 PAGE, RESULTS = ROOT / "docs" / "measured" / "architectures.md", ROOT / "build" / "architectures.jsonl"
 
 
+PRELOAD = ("tests.tables.architectures.measure", "transformers.modeling_utils", "transformers.masking_utils")
+"""What workers have imported when they start, where it is installed."""
+
+
 def options(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.tables.architectures", description=__doc__)
@@ -102,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     jobs = jobs_of(given, known, known_rows(given.results))
     if not (given.resume or given.failed or given.names or given.page_only):
         rewrite(given.results, [])
-    for job, found in worked(jobs, measured, given.jobs, given.limit, ["tests.tables.architectures.measure"]):
+    for job, found in worked(jobs, measured, given.jobs, given.limit, PRELOAD):
         row = lost_row(job, known[job[0], job[1]].kind, found) if isinstance(found, Lost) else found
         append(given.results, {**attrs.asdict(row), "commit": commit})
         print(f"{row.source} {row.name}: {row.verdict} {row.seconds:.2f} s {row.problem[:200]}", flush=True)

@@ -78,8 +78,10 @@ def placeholders(asked: Asked, sizes: Sizes) -> Iterator[Asked]:
     for side in (0, 64, 224):
         sided = attrs.evolve(asked, side=side, token=token)
         held = wanted(sided, sizes)
-        if held:
-            yield attrs.evolve(sided, held=held)
+        width = number(text_of(asked.config), "hidden_size", usual=0)
+        for count in (held, held // width if width and held % width == 0 else 0):  # some models count numbers
+            if count:
+                yield attrs.evolve(sided, held=count)
 
 
 TOKENS = "image_token_id image_token_index audio_token_id audio_token_index video_token_id media_token_id".split()
@@ -106,13 +108,22 @@ def wanted(asked: Asked, sizes: Sizes) -> int:
 # ---------------------------------------------------------------------------------------------- text
 
 
+def text_of(config: Any) -> Any:
+    """The configuration of what reads text; the whole where transformers finds several."""
+    try:
+        return config.get_text_config()
+    except (AttributeError, ValueError):
+        return config
+
+
 def tokens(asked: Asked, sizes: Sizes, key: str = "seq") -> torch.Tensor:
     """int64[batch, seq]: token ids, those for an image after the first."""
     generator = torch.Generator().manual_seed(sizes["batch"] * 31 + sizes[key])
-    text = asked.config.get_text_config() if hasattr(asked.config, "get_text_config") else asked.config
-    vocabulary = number(text, "vocab_size", usual=HIGHEST)
+    vocabulary = number(text_of(asked.config), "vocab_size", usual=HIGHEST)
     shape = (sizes["batch"], sizes[key])
     ids = torch.randint(min(LOWEST, vocabulary - 1), min(vocabulary, HIGHEST), shape, generator=generator)
+    if asked.layout == "codebooks":
+        return ids.repeat(number(asked.config, "num_codebooks", usual=1), 1)
     if not asked.held or key != "seq":
         return ids
     images = torch.full((sizes["batch"], asked.held), asked.token)
@@ -123,6 +134,13 @@ def mask(asked: Asked, sizes: Sizes) -> torch.Tensor:
     """int64[batch, seq]: the last token of the second text is padding."""
     found = torch.ones(sizes["batch"], sizes["seq"] + asked.held, dtype=torch.int64)
     found[1:, -1] = 0
+    return found
+
+
+def kinds_of_tokens(asked: Asked, sizes: Sizes) -> torch.Tensor:
+    """int64[batch, seq]: 1 where a token stands for an image, else 0."""
+    found = torch.zeros(sizes["batch"], sizes["seq"] + asked.held, dtype=torch.int64)
+    found[:, 1 : 1 + asked.held] = 1
     return found
 
 
@@ -137,6 +155,8 @@ def states(asked: Asked, sizes: Sizes) -> torch.Tensor:
     """float32[batch, seq, width]: hidden states."""
     if "grid_thw" in asked.names:
         return images(asked, sizes)
+    if hasattr(asked.model, "input_linear"):
+        return drawn(sizes["batch"], sizes["seq"], number(asked.config, "input_dim", usual=32))
     width = number(asked.config, "hidden_size", "d_model", "embed_dim", "input_dim", "dim", usual=32)
     return drawn(sizes["batch"], sizes["seq"], width)
 
@@ -194,6 +214,20 @@ def videos(asked: Asked, sizes: Sizes) -> torch.Tensor:
     return images(asked.laid("video"), sizes)
 
 
+def rows_of_patches(asked: Asked, sizes: Sizes) -> torch.Tensor:
+    """float32[batch, 16, 2 + channels * side ** 2]: row and column of a patch, from 1 on, and its numbers."""
+    config = vision(asked)
+    side = number(config, "patch_size", usual=16)
+    places = torch.arange(16.0)[None, :, None].expand(sizes["batch"], -1, -1)
+    numbers = drawn(sizes["batch"], 16, number(config, "num_channels", usual=3) * side * side)
+    return torch.cat([places // 4 + 1, places % 4 + 1, numbers], -1)
+
+
+def trajectory(name: str) -> Callable[[Asked, Sizes], torch.Tensor]:
+    """float32[batch, seq, numbers]: states, actions or rewards; the configuration may name how many numbers."""
+    return lambda asked, sizes: drawn(sizes["batch"], sizes["seq"], number(asked.config, name, usual=1))
+
+
 def grid(asked: Asked, sizes: Sizes) -> torch.Tensor:
     """int64[batch, 3]: frames, rows and columns of patches."""
     side, _ = patches(asked)
@@ -245,6 +279,7 @@ MAKERS: Mapping[str, Callable[[Asked, Sizes], Any]] = {
     "decoder_input_ids": lambda asked, sizes: tokens(asked, sizes, "target"),
     "attention_mask": mask,
     "bbox": boxes,
+    "mm_token_type_ids": kinds_of_tokens,
     "inputs_embeds": states,
     "hidden_states": states,
     "encoder_hidden_states": encoded,
@@ -271,6 +306,12 @@ MAKERS: Mapping[str, Callable[[Asked, Sizes], Any]] = {
     "merge_sizes": lambda _, sizes: torch.ones(sizes["batch"], dtype=torch.int64),
     "latents": lambda asked, sizes: drawn(sizes["batch"], number(asked.config, "hidden_size", usual=32), sizes["seq"]),
     "image_sizes": lambda asked, sizes: torch.tensor([image_shape(asked, sizes)[1:]] * sizes["batch"]),
+    "flattened_patches": rows_of_patches,
+    "states": trajectory("state_dim"),
+    "actions": trajectory("act_dim"),
+    "rewards": trajectory(""),
+    "returns_to_go": trajectory(""),
+    "timesteps": lambda _, sizes: torch.arange(sizes["seq"])[None].expand(sizes["batch"], -1).clone(),
     "query_embeds": lambda asked, sizes: drawn(sizes["batch"], 6, number(asked.config, "hidden_size", usual=32)),
     "past_values": series,
     "past_observed_mask": lambda asked, sizes: torch.ones_like(series(asked, sizes)),

@@ -21,14 +21,17 @@ OTHERS: tuple[Sizes, ...] = (
 )
 GIVEN = frozenset(
     """input_ids attention_mask pixel_values decoder_input_ids input_values input_features bbox past_values
-    pixel_values_videos image_grid_thw image_sizes input_features_mask past_time_features past_observed_mask""".split()
+    pixel_values_videos image_grid_thw image_sizes input_features_mask past_time_features past_observed_mask
+    flattened_patches mm_token_type_ids""".split()
 )
 """What is given even where forward has a default."""
-BESIDE = frozenset("encoder_hidden_states visual_feats visual_pos".split())
+BESIDE = frozenset(
+    "encoder_hidden_states visual_feats visual_pos states actions rewards returns_to_go timesteps".split()
+)
 """What is given where a model takes nothing else."""
 LONE = {
     "pixel_values": ("image_grid_thw", "pixel_values_videos", "image_sizes"),
-    "input_ids": ("attention_mask", "bbox"),
+    "input_ids": ("attention_mask", "bbox", "mm_token_type_ids"),
 }
 """What says nothing without another argument."""
 SWITCHES = {"use_cache": False, "return_loss": None}
@@ -79,12 +82,16 @@ def ways(model: Any, names: Mapping[str, inspect.Parameter]) -> Iterator[Asked]:
         if mixed:
             image = whole.without("pixel_values_videos", "input_values").laid(layout)
             yield from placeholders(image, FIRST)
+            if "image_sizes" in given and not required(names["image_sizes"]):
+                yield from placeholders(image.without("image_sizes"), FIRST)
             continue
         for side in (0, 64, 128, 224):
             if not side or "pixel_values" in given:
                 yield whole.without(*videos).laid(layout).of_side(side)
     if mixed:
-        yield whole.without(*optional)
+        yield whole.without(*optional, "mm_token_type_ids")
+    if getattr(model.config, "num_codebooks", 0):
+        yield whole.without(*optional).laid("codebooks")
     if others:
         yield attrs.evolve(whole.without(*optional), names=(*whole.without(*optional).names, *others))
 

@@ -126,14 +126,18 @@ def second_try(
     """The row of a model with what else irkit offers where it is not right: its loops and branches rewritten, a size
     fixed, what its library prepares for exports; the row as it was where that does not help."""
     fixes = row.verdict == FAILS and bool(FIXED_SIZE.search(row.problem))
+    ready = subject.prepared(model, sets) if row.verdict not in GOOD else None
+    first = fixes and ready is not None
+    if ready and first:
+        row = as_prepared(row, model, *ready)
+        fixes = row.verdict == FAILS
     if fixes or row.verdict == REFUSES:
         rewritten = exported(told, model, sets, answers, rewrite=True)
         if rewritten.verdict == RIGHT:
             return attrs.evolve(rewritten, verdict=REWRITTEN)
     if fixes:
         row = with_fixed(row, told, model, sets, answers)
-    ready = subject.prepared(model, sets) if row.verdict not in GOOD else None
-    return as_prepared(row, model, *ready) if ready else row
+    return as_prepared(row, model, *ready) if ready and not first and row.verdict not in GOOD else row
 
 
 def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: AbstractContextManager[Any]) -> Row:

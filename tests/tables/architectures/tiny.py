@@ -23,7 +23,7 @@ HEADS = re.compile(r"(heads|n_head|num_head)$")
 KEYS = re.compile(r"(key_value|kv|k_v)_heads$")
 EXPERTS = re.compile(r"^(num|n)_\w*experts$|^num_experts$|^moe_num_experts$")
 WIDTHS = re.compile(
-    r"(hidden_size|hidden_dim|embed_dim|embedding_size|d_model|n_embd|embedding_dim|projection_dim|(^|_)dim|_width|^width"
+    r"(hidden_size|hidden_dim|embed_dim|embedding_size|d_model|n_embd|embedding_dim|hidden_dimension|projection_dim|(^|_)dim|_width|^width"
     r"|d_embed|hidden_channels|out_hidden_size|decoder_hidden_size|embed_size|proj_dim|output_dim|_channels|d_hidden|adapter_input_size)$"
 )
 INNER = re.compile(r"(intermediate_size|ffn_dim|d_ff|n_inner|mlp_dim|ffn_size|ff_dim|feedforward_dim|dim_feedforward)$")
@@ -93,6 +93,7 @@ RESNET: Sizes = {
 """What a tiny model takes in place of a backbone of timm."""
 
 OVERRIDES: Mapping[str, Sizes] = {
+    "dbrx": {"attn_config": {"clip_qkv": 8.0, "kv_n_heads": 2, "rope_theta": 10000.0}},
     "dots1": {"n_shared_experts": 1},
     "esm": {"pad_token_id": 1, "mask_token_id": 4},
     "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]]},
@@ -103,6 +104,13 @@ OVERRIDES: Mapping[str, Sizes] = {
     "hunyuan_vl_text": {"head_dim": 8},
     "efficientnet": {"hidden_dim": 320},
     "align_vision_model": {"hidden_dim": 320},
+    "align": {"projection_dim": 80},
+    "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3]},
+    "llama4_vision_model": {"intermediate_size": 128},
+    "kosmos_2_5_vision_model": {"patch_embed_hidden_size": 768},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "ministral": {"head_dim": 8},
+    "perceiver": {"d_latents": 32, "d_model": 32, "num_latents": 6, "num_self_attends_per_block": 2},
 }  # fmt: skip
 """What configurations of a model type need beside."""
 
@@ -115,6 +123,8 @@ def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
         found[keys] = changes.get(heads, usual[heads])
     layers = next((changes[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in changes), None)
     found |= staged(usual, changes)
+    if {"qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim"} <= usual.keys():
+        found["qk_head_dim"] = sum(changes.get(n, usual[n]) for n in ("qk_nope_head_dim", "qk_rope_head_dim"))
     for name, value in usual.items():
         kinds = isinstance(value, list) and name.endswith(("_types", "layers_type")) and isinstance(value[:1], list)
         if kinds and isinstance(layers, int) and len(value) > layers and isinstance(value[0], str):
@@ -123,7 +133,8 @@ def consistent(usual: Sizes, changes: Sizes) -> dict[str, Any]:
             name == "rope_parameters" and MROPE.match(str(usual.get("model_type")))
         )
         if isinstance(value, dict) and name == "per_layer_config" and isinstance(layers, int):
-            found[name] = {key: each for key, each in value.items() if int(key) < layers}
+            kept = {key: each for key, each in value.items() if int(key) < layers}
+            found[name] = kept or dict(zip(("0",), value.values(), strict=False))
         elif isinstance(value, dict) and value and sections:
             width = changes.get("head_dim") or usual.get("head_dim") or 8
             found[name] = sectioned(value, int(width))
@@ -206,7 +217,7 @@ def missing(name: str) -> Any:
 COEFFICIENTS = {
     "width_coefficient": 0.25, "depth_coefficient": 0.25, "prediction_length": 4, "hidden_size_per_layer_input": 0,
     "num_kv_shared_layers": 0, "vocabulary_map": {"<image>": 90}, "top_k_experts": 2,
-    "mlp_layer_types": ["dense", "sparse"],
+    "mlp_layer_types": ["dense", "sparse"], "upsample_groups": 8,
 }  # fmt: skip
 """Numbers that are set whatever they were."""
 

@@ -102,7 +102,7 @@ def completed(configuration: Callable[[], Any], name: str) -> tuple[torch.nn.Mod
     whole = partial(with_attributes, configuration, left_out)
     while True:
         try:
-            made = model_of(partial(class_of, whole(), name), whole)
+            made = model_of(partial(class_of, whole(), name), partial(of_class, whole, name))
             return made, sets_for(made)
         except AttributeError as error:
             told = LEFT_OUT.search(str(error))
@@ -111,16 +111,32 @@ def completed(configuration: Callable[[], Any], name: str) -> tuple[torch.nn.Mod
             left_out.setdefault(told[1], {})[told[2]] = missing(told[2])
 
 
+def of_class(configuration: Callable[[], Any], name: str) -> Any:
+    """A configuration, or the one in it that the class takes: transformers' tables name classes of parts, too."""
+    made = configuration()
+    wanted = getattr(class_of(made, name), "config_class", None)
+    parts = (each for each in nested(made) if type(each) is wanted)
+    return made if wanted is type(made) else next(parts, made)
+
+
 LEFT_OUT = re.compile(r"^'(\w+)' object has no attribute '(\w+)'$")
 
 
 def with_attributes(configuration: Callable[[], Any], left_out: Mapping[str, Mapping[str, Any]]) -> Any:
     """A configuration with these attributes of it and of nested ones, by the names of their classes."""
     made = configuration()
-    for each in (made, *vars(made).values()):
+    for each in nested(made):
         for name, value in left_out.get(type(each).__name__, {}).items():
             setattr(each, name, value)
     return made
+
+
+def nested(configuration: Any) -> Iterator[Any]:
+    """A configuration, and those nested in it at any depth."""
+    yield configuration
+    for each in list(vars(configuration).values()):
+        if hasattr(each, "model_type") and hasattr(each, "to_dict"):
+            yield from nested(each)
 
 
 def model_of(found: Callable[[], type[torch.nn.Module]], configuration: Callable[[], Any]) -> torch.nn.Module:
