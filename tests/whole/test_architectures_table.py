@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from lowering.architectures.inputs import Sets
+from tests.tables.architectures.__main__ import took_longer
 from tests.tables.architectures.measure import GOOD, Row, row_of
 from tests.tables.architectures.page import page
 from tests.tables.architectures.reasons import reason_of
 from tests.tables.architectures.subject import Subject, sets_of
 from tests.tables.architectures.tiny import by_name, sectioned
+from tests.tables.architectures.transformers import built
 
 
 class Told(torch.nn.Module):
@@ -105,3 +107,30 @@ def test_the_page_counts_and_tells() -> None:
     text = page([attrs.asdict(row) for row in rows], {"there": "no module"}, {"here": 2})
     assert "| here | 3 | 2 | 1 | 50.0 % | 0 | 2 | 0.5 (1 models) | 2.0 |" in text
     assert "b.py:7 x" in text and "there: no module" in text and "| irkit |  | 1 |" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "shapes"),
+    [
+        ("llama4", "Llama4ForCausalLM", {"input_ids": (2, 3)}),  # a part, whose class takes its own configuration
+        ("llava", "LlavaForConditionalGeneration", {"input_ids": (2, 23), "pixel_values": (2, 3, 32, 32)}),
+        ("qwen2_vl", "Qwen2VLForConditionalGeneration", {"input_ids": (2, 11), "mm_token_type_ids": (2, 11)}),
+        ("musicgen", "MusicgenForCausalLM", {"input_ids": (8, 7)}),  # a row for each codebook
+        ("pix2struct_vision_model", "", {"flattened_patches": (2, 16, 770)}),
+        ("decision_transformer", "DecisionTransformerModel", {"states": (2, 7, 17), "timesteps": (2, 7)}),
+        ("granite_speech_encoder", "", {"hidden_states": (2, 7, 32)}),
+        ("longcat_flash", "LongcatFlashForCausalLM", {"input_ids": (2, 3)}),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_models_get_a_configuration_and_a_call_that_eager_takes(kind: str, name: str, shapes: dict[str, Any]) -> None:
+    _, sets = built(kind, name)
+    assert {each: tuple(sets.example[each].shape) for each in shapes} == shapes
+    assert sets.others
+
+
+def test_what_took_too_long_is_measured_again_with_more_time() -> None:
+    for problem in ("more than 6 CPU seconds", "ContractError: seq; another way took more than 6 CPU seconds"):
+        assert took_longer({"problem": problem}, 25.0)
+        assert not took_longer({"problem": problem}, 6.0)
+    assert not took_longer({"problem": ""}, 25.0)
