@@ -69,7 +69,7 @@ def optimized_for(
     """
     chosen, rules = target_of(target, opset), several(rules)
     shared = share_contents(names=not share_weights).run(written_out(graph, chosen), observe)
-    better = optimize(shared, level, rules=rules, fold=fold, observe=observe)
+    better = optimize(shared.settled_by(share_contents), level, rules=rules, fold=fold, observe=observe)
     done = finish(
         better,
         chosen,

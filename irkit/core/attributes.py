@@ -91,7 +91,12 @@ def integer(value: Any) -> int:
 def integers(values: Any) -> tuple[int, ...]:
     """The elements as Python ints. Raises TypeError where one is not an integer."""
     found = tuple(values)
-    return found if _ONLY_INTS.issuperset(map(type, found)) else tuple(map(integer, found))
+    return found if are_ints(found) else tuple(map(integer, found))
+
+
+def are_ints(values: tuple[Any, ...]) -> bool:
+    """True where each element is a Python int itself."""
+    return _ONLY_INTS.issuperset(map(type, values))
 
 
 def string(value: Any) -> str:

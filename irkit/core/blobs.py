@@ -321,11 +321,12 @@ def beside(parts: Sequence[Blob], name: str = "") -> Blob:
     )
 
 
-def blobs_in(attribute: object) -> tuple[Blob, ...]:
+def blobs_in(attribute: Any) -> tuple[Blob, ...]:
     """The contents that an attribute holds."""
-    if type(attribute) is tuple:
-        return tuple([each for each in cast("tuple[object, ...]", attribute) if type(each) is Blob])
-    return (attribute,) if type(attribute) is Blob else ()
+    kind = type(attribute)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
+    if kind is tuple:
+        return tuple([each for each in attribute if type(each) is Blob])
+    return (attribute,) if kind is Blob else ()
 
 
 def content(array: np.ndarray) -> bytes:

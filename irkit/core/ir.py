@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -33,7 +34,7 @@ class _Fields(ValueMethods):
     __slots__ = ("__weakref__", "attributes", "bodies", "inputs", "op", "origin", "type")
 
 
-_allocated = object.__new__
+_OP = attrgetter("op")
 
 
 class PrettyPrinter(Protocol):
@@ -144,8 +145,8 @@ def vertex(
     type: Type,
     origin: Origin = NOWHERE,
 ) -> Value:
-    """What `Value(...)` makes, in half the time: a class takes that long to be called."""
-    made: Any = _allocated(_Fields)
+    """What `Value(...)` makes, in half the time: a class with a `__new__` takes that long to be called."""
+    made: Any = _Fields()
     made.op, made.inputs, made.attributes, made.bodies = op, inputs, attributes, bodies
     made.type, made.origin = type, origin
     made.__class__ = Value  # from here on nothing can be set
@@ -257,11 +258,12 @@ class Graph(GraphMethods):
                 f"{wrong!r} is not the {'name' if wrong is name else 'signature'} of a graph",
                 hint="the name is a text, the signature an irkit.Signature",
             )
-        loose = [v for v in self.canonical[len(self.params) :] if v.op == PARAM]
-        if loose:
-            users = walk.users(self.canonical).get(loose[0], ())
+        others = self.canonical[len(self.params) :]
+        if PARAM in map(_OP, others):
+            loose = next(v for v in others if v.op == PARAM)
+            users = walk.users(self.canonical).get(loose, ())
             raise GraphError(
-                f"the graph {self.name} reaches a {loose[0]!r} that is not among its parameters",
+                f"the graph {self.name} reaches a {loose!r} that is not among its parameters",
                 ir="\n".join(map(repr, users[:3])),
                 hint="list it among the parameters; what a body takes from outside is a capture: irkit.closed(...)",
             )
@@ -270,9 +272,7 @@ class Graph(GraphMethods):
     def canonical(self) -> tuple[Value, ...]:
         """Parameters first, then every value that the results reach, operands before users, in the order in which a
         walk from the results meets them: what two equal graphs have in common."""
-        reached = walk.post_order(self.results)
-        own = set(self.params)
-        return self.params + tuple([v for v in reached if v not in own])
+        return tuple(dict.fromkeys((*self.params, *walk.post_order(self.results))))
 
     @cached_property
     def order(self) -> tuple[Value, ...]:

@@ -56,10 +56,12 @@ def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:
     for value in tuple(found):
         for operand in value.inputs:
             if operand is not None:
-                using = found.get(operand)
-                if using is None:
+                try:
+                    using = found[operand]
+                except KeyError:  # of an operand that is not in `order`
                     found[operand] = [value]
-                elif not using or using[-1] is not value:
+                    continue
+                if not using or using[-1] is not value:
                     using.append(value)
     return dict(zip(found, map(tuple, found.values()), strict=True))
 

@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from irkit import dims
-from irkit.core.attributes import ELEMENT_TYPES, AttributeMap, Attributes, kind_held, single_in_range
+from irkit.core.attributes import ELEMENT_TYPES, AttributeMap, Attributes, are_ints, kind_held, single_in_range
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, item, vertex
 from irkit.core.operator_names import OperatorName
@@ -229,7 +229,8 @@ def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
             require_left_out(op, known, name)
             continue
         row = known.attributes.get(name)  # none for `captures`
-        if row is None or _PLAIN.get(row.kind) is not type(value):
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
+        if row is None or _PLAIN.get(row.kind) is not kind or (kind is tuple and not are_ints(value)):
             value = of_kind(op, known, row, name, value)
         if row is None or row.required or value != row.default:
             found.append((name, value))
@@ -269,7 +270,7 @@ def in_single(value: Any) -> Any:
         raise TypeRuleError(f"an attribute is {value!r}", hint="attributes hold float32: give an operand") from error
 
 
-_PLAIN: Mapping[str, type] = {"INT": int, "STRING": str, "TENSOR": Blob}
+_PLAIN: Mapping[str, type] = {"INT": int, "INTS": tuple, "STRING": str, "TENSOR": Blob}
 """Kinds of attributes that are held as they are given, where they are of that type."""
 
 

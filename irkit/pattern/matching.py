@@ -296,7 +296,7 @@ def _attributes(pattern: Op, value: Value, bound: Bound) -> Why:
             seen += 1
             found = given[name]
         else:
-            found = schema_default(value.op, name)
+            found = _known_default(value.op, name) if type(value.op) is str else schema_default(value.op, name)
         if type(wanted) is not Attr:
             if found != wanted:
                 return "attribute {}: found {!r}, expected {!r}", name, found, wanted

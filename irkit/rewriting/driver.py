@@ -212,7 +212,7 @@ class Sweep:
         self.settled: set[Value] = set(graph.params)
         self.swaps: dict[Value, Any] = {}
         self.active: set[Value] = set()
-        self.symbols = cache(partial(symbols_of, graph))
+        self.symbols, self.asks_users = cache(partial(symbols_of, graph)), plan.asks_users
         self._olds: dict[Value, list[Value]] = {}
         self.fired_rules: set[str] = set()
         self._shared: set[Value] = set()
@@ -280,8 +280,12 @@ class Sweep:
     def note(self, old: Value, new: Any) -> None:
         """`new` stands for `old` from now on."""
         self.swaps[old] = new
-        if self.plan.asks_users and type(new) is Value:
-            self._olds.setdefault(new, []).append(old)
+        if self.asks_users and type(new) is Value:
+            olds = self._olds
+            if new in olds:
+                olds[new].append(old)
+            else:
+                olds[new] = [old]
 
     def settle(self, root: Value, fired: Fired | None = None, rebuilt: Value | None = None) -> None:
         """Settles `root` and what it reaches, operands first. A replacement is itself settled before it stands for
@@ -424,7 +428,7 @@ class Sweep:
 
     def applied(self, rule: Rule, pattern: Pattern, value: Value) -> Result | None:
         """What the rule makes of `value`, an instance of `pattern`, checked; None where it is none, or declined."""
-        bound = match(pattern, value, self.users if self.plan.asks_users else None)  # kept, it would be a cycle
+        bound = match(pattern, value, self.users if self.asks_users else None)  # kept, it would be a cycle
         if bound is None:
             return None
         try:

@@ -31,11 +31,12 @@ class Numbering:
         op = value.op
         if op == CONSTANT:
             key = value.attributes[0][1].key
+        elif value.attributes or value.bodies or op in UNSHARED:
+            key = key_of(value)
+            if key is None:
+                return value
         else:
-            plain = not value.attributes and not value.bodies and op not in UNSHARED
-            key = (op, value.inputs) if plain else key_of(value)
-        if key is None:
-            return value
+            key = (op, value.inputs)
         found = self._first.setdefault(key, value)
         if found is value:
             return value

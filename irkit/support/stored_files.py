@@ -81,10 +81,11 @@ class StoredFile:
 
 @attrs.frozen(eq=False)
 class Place:
-    """Where the bytes of a content begin in a file."""
+    """Where the bytes of a content begin in a file, and the first of them, as far as they were met on the way."""
 
     file: StoredFile
     start: int
+    head: bytes = b""
 
     def chunks(self, size: int) -> Iterator[memoryview]:
         """So many bytes, some at a time, in a buffer that is used again. Raises as `StoredFile.fill`."""

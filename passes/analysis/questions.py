@@ -155,7 +155,7 @@ def lazily(
     """
     dtype: DType = like.dtype
     known = like.blob.name if like.blob is not None else ""
-    held = tuple(v.blob for v in of if v is not None and v.blob is not None)
+    held = tuple([b for v in of if v is not None and (b := v.blob) is not None])
     name = known if name is None else name
     return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name, of=held))
 
@@ -169,7 +169,7 @@ def computed_constant(
 ) -> Value:
     """As `lazily`, by a function of the contents of `of`, those that are missing left out. So the same can be made of
     other weights, and layers that are alike are rewritten as one."""
-    held = [v.blob for v in of if v is not None and v.blob is not None]
+    held = [b for v in of if v is not None and (b := v.blob) is not None]
     known = like.blob.name if like.blob is not None else ""
     return const(computed_blob(like.dtype, shape, compute, held, known if name is None else name))
 

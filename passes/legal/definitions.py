@@ -56,7 +56,7 @@ def holds_defined(graph: Graph) -> bool:
 
 def holds_own(graph: Graph) -> bool:
     """True for a graph that has, itself or in a body, an operator of the user's own that has a definition."""
-    plain = {type(value.op) for value in graph.order} == {str}
+    plain = set(map(type, map(attrgetter("op"), graph.order))) == {str}
     here = not plain and any(type(v.op) is not str and is_own(v) for v in graph.order)
     return here or any(map(holds_own, walk.bodies(graph.order)))
 

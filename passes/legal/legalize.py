@@ -36,7 +36,7 @@ from irkit.nodes.operators import body as body_of
 from irkit.nodes.operators import operator_of, stand_in
 from irkit.onnx.writing.downgrade import respelled_value
 from irkit.onnx.writing.materialize import ALLOWZERO
-from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec, split_domain
+from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec
 from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
@@ -226,7 +226,7 @@ def newest_for(graph: Graph, target: Target) -> Target:
     """The target at the newest opset, not above its own, at which it runs all that the graph holds: an operator whose
     kernels end before the target's opset, and that nothing can express, makes for an older one. It is what a model
     gets for which no opset was asked."""
-    stuck = [v for v in _all_values(graph) if split_domain(v.op)[1] in FROZEN and trouble(v, target)]
+    stuck = [v for v in _all_values(graph) if v.op.rpartition("::")[2] in FROZEN and trouble(v, target)]
     for opset in range(target.opset, OLDEST - 1, -1):
         chosen = attrs.evolve(target, opset=opset)
         if not any(trouble(v, chosen) for v in stuck):
@@ -253,18 +253,19 @@ def _all_values(graph: Graph) -> Iterator[Value]:
 
 def trouble(value: Value, target: Target) -> str:
     """Why the target cannot run a value; empty where it can, be it by ONNX's definition of the operator."""
-    if value.op in OURS:
+    op = value.op
+    if op in OURS:
         return ""
-    if type(value.op) is not str:
+    if type(op) is not str:
         return own_trouble(value, target)
-    if target.is_onnxruntime:
-        quirk = refusal_of(value) if value.op in REFUSED_OPERATORS else ""
-    else:
+    if not target.is_onnxruntime:
         quirk = refusal(value, target.provider)
+    else:
+        quirk = refusal_of(value) if op in REFUSED_OPERATORS else ""
     if quirk:
         return quirk
     why = target.problem(value) or misread(value, target.opset)
-    if value.op == "Attention" and target.provider == CPU and is_of(value, DType.FLOAT16):
+    if op == "Attention" and target.provider == CPU and is_of(value, DType.FLOAT16):
         return ROUNDED_ATTENTION.reason
     if not why or not target.is_onnxruntime or (is_double(value) and value.op in FLOAT64):
         return why

@@ -123,7 +123,9 @@ def settled(name: str, rules: Rules, *after: Pass, alike: bool = True) -> Pass:
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        graph = EARLY.run(share_contents.run(graph, observe, depth), observe, depth)
+        if share_contents not in graph.settled:
+            graph = share_contents.run(graph, observe, depth)
+        graph = EARLY.run(graph, observe, depth)
         if alike and (observe is nobody or counts_only(observe)):
             graph = rewrite_layers(graph, by_itself, heard(observe))
         return rounds(graph, observe, depth, Plan(rules, told=heard(observe)))

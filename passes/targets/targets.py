@@ -135,6 +135,8 @@ def _kind(type: Type) -> Kind:
 
 
 def _kinds(type: Type) -> tuple[Kind, ...]:
+    if isinstance(type, Tensor):
+        return (type.dtype,)
     return tuple(map(_kind, type.items)) if isinstance(type, Tuple) else (_kind(type),)
 
 

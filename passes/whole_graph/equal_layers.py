@@ -11,6 +11,7 @@ follows. It finds next to nothing to do in the stretches, which is what makes a 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -157,11 +158,10 @@ def distance_of(kinds: Sequence[object]) -> int:
     """After how many others most of them come again; 0 where that is too soon, or not often enough."""
     grams = zip(*(kinds[i:] for i in range(GRAM)), strict=False)
     seen: dict[tuple[object, ...], int] = {}
-    found: dict[int, int] = {}
+    found = defaultdict[int, int](int)
     for index, gram in enumerate(grams):
         if gram in seen:
-            gap = index - seen[gram]
-            found[gap] = found.get(gap, 0) + 1
+            found[index - seen[gram]] += 1
         seen[gram] = index
     best = max(found, key=found.__getitem__, default=0)
     return best if best >= SHORTEST and found[best] >= (LEAST - 2) * best else 0

@@ -1,7 +1,7 @@
 """Initializers that hold the same numbers, held once.
 
 Equal values are merged by every sweep, where they are small or the same storage. What this adds are large constants
-that were made twice: they are compared by dtype and shape, then by some of their elements, and read in full only
+that were made twice: they are compared by dtype and shape, then by their first elements, and read in full only
 where those agree, so that different weights cost next to nothing, however large they are.
 """
 
@@ -19,8 +19,8 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError
 from irkit.rewriting.passes import Observer, Pass, in_bodies
 
-SAMPLE = 32
-"""So many elements at the beginning, in the middle and at the end are looked at before two constants are compared."""
+SAMPLE = 64
+"""So many bytes at the beginning are looked at before two constants are compared."""
 
 CHUNK = 1 << 22
 """So many elements are compared at a time."""
@@ -54,22 +54,19 @@ class Contents:
 
 
 def sample(blob: Blob) -> bytes:
-    """The bytes of a few elements: the first, the last, and those in the middle. Of a content that lies in a file no
-    more than these are read."""
-    count = blob.size
-    starts = (0,) if count <= SAMPLE else (0, (count - SAMPLE) // 2, count - SAMPLE)
+    """The first bytes. Of a content that lies in a file no more than these are read."""
     place = blob.place
     if place is not None and is_stored(blob):
-        width = blob.dtype.bits // 8
-        size = width * min(count, SAMPLE)
-        found = b"".join([place.file.peek(place.start + width * start, size) for start in starts])
+        size = min(blob.nbytes, SAMPLE)
+        if len(place.head) >= size:
+            return place.head[:size]
+        found = place.file.peek(place.start, size)
         place.file.check()
         return found
     try:
-        elements = blob.read().flat
+        return blob.read().flat[:SAMPLE].tobytes()[:SAMPLE]
     except AbsentError:
         return repr(blob.key).encode()
-    return b"".join([elements[start : start + SAMPLE].tobytes() for start in starts])
 
 
 def is_stored(blob: Blob) -> bool:
@@ -104,7 +101,7 @@ def share_contents_here(graph: Graph, table: Contents, *, names: bool) -> Graph:
         if value.op != CONSTANT:
             continue
         blob: Blob = value.attributes[0][1]
-        if blob.nbytes <= SMALL or blob.dtype is DType.STRING or (blob.is_weight and names):
+        if blob.nbytes <= SMALL or blob.dtype is DType.STRING or (names and blob.is_weight):
             continue
         found = table.first(blob)
         if found is not blob and found.key != blob.key:

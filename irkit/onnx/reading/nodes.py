@@ -85,6 +85,7 @@ class Reader:
         self.files, self.types, self.functions, self.known = files, types, functions, known
         self.form, self.bodies = form, dict[tuple[Any, ...], list[Graph | None]]()
         self.budget, self.noted, self.repeats = budget, noted, Repeats(known)
+        self.plain = not (noted or functions or form.notes or form.operators)
         self.left: int | None = None
         self.constants: dict[bytes, Value] = {}
 
@@ -152,17 +153,15 @@ class Reader:
 
     def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:  # noqa: C901, PLR0912 - one branch for each kind of node
         """Reads one node and gives its results their names."""
-        notes = {p.key: p.value for p in node.metadata_props[:]} if self.noted and node.metadata_props else None
-        if notes and COPY_KEY in notes and len(node.input) == 1:
-            define(scope, node.output[0], self.lookup(node.input[0], scope))
-            return
         op, names, domain = node.op_type, node.output[:], "" if (named := node.domain) == "ai.onnx" else named
-        if self.form.notes:
-            notes = {p.key: p.value for p in node.metadata_props} | {NAME_NOTE: node.name, DOC_NOTE: node.doc_string}
-            if node.name in names:
-                del notes[NAME_NOTE]
-        known = self.operator(domain, op, frame) if domain and self.form.operators else None
-        function = self.functions.get((domain, op, node.overload)) if self.functions and known is None else None
+        notes = known = function = None
+        if not self.plain:
+            notes = self.notes_of(node, names)
+            if notes and COPY_KEY in notes and len(node.input) == 1:
+                define(scope, names[0], self.lookup(node.input[0], scope))
+                return
+            known = self.operator(domain, op, frame) if domain and self.form.operators else None
+            function = self.functions.get((domain, op, node.overload)) if self.functions and known is None else None
         if function is None and domain not in frame.opsets:
             raise LoadError(
                 f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it",
@@ -209,6 +208,17 @@ class Reader:
             define(scope, names[0], self.placed(found, origin, names[0], scope))
         else:
             self.bind(node, found, names, origin, scope)
+
+    def notes_of(self, node: NodeProto, names: list[str]) -> dict[str, str] | None:
+        """The metadata of a node, where it may have some of irkit's; with its name and text where these are kept."""
+        if not (self.form.notes or (self.noted and node.metadata_props)):
+            return None
+        notes = {p.key: p.value for p in node.metadata_props[:]}
+        if self.form.notes:
+            notes |= {NAME_NOTE: node.name, DOC_NOTE: node.doc_string}
+            if node.name in names:
+                del notes[NAME_NOTE]
+        return notes
 
     def constant(self, proto: AttributeProto, names: list[str], notes: Mapping[str, str] | None) -> Value:
         """The value of a Constant: one for all that hold the same, called after the first, but for long ones."""

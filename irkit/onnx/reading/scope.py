@@ -50,13 +50,12 @@ class Frame:
 
 def define(scope: Scope, name: str, value: Value | None) -> None:
     """Gives a value its name. Raises LoadError for a name that another value of the graph has."""
-    if not name:
-        raise LoadError("a parameter, an initializer or a result has no name")
-    if type(name) is not str:
-        raise LoadError(f"the name {name!r} is not valid UTF-8")
-    if name in scope.values:
-        raise LoadError(f"the name {name!r} is defined twice")
-    scope.values[name] = value
+    values = scope.values
+    if not name or name in values or type(name) is not str:
+        if not name:
+            raise LoadError("a parameter, an initializer or a result has no name")
+        raise LoadError(f"the name {name!r} is {'not valid UTF-8' if type(name) is not str else 'defined twice'}")
+    values[name] = value
 
 
 def require_sizes(sizes: Sequence[Dim]) -> None:

@@ -21,6 +21,7 @@ from irkit.support.stored_files import Place, StoredFile
 
 LARGE = 1 << 12
 """Initializers of fewer bytes are left in the message."""
+_HIGH = LARGE >> 7
 WINDOW, HEADER, HEAD = 1 << 14, 1 << 8, 32
 """Bytes of a file that are looked at together, and of an initializer before its content; of them the tag and the length
 of a field take fewer than `HEAD`."""
@@ -80,26 +81,28 @@ def graph_parts(file: StoredFile, start: int, stop: int, blobs: dict[str, Blob] 
     yield file.peek(kept, stop - kept)
 
 
-def large_fields(file: StoredFile, start: int, stop: int, window: int = WINDOW) -> Iterator[Field]:
-    """The fields of at least `LARGE` bytes. Small ones, as the thousands of nodes of a graph are, are leapt over."""
+def large_fields(file: StoredFile, start: int, stop: int, window: int = WINDOW, known: bytes = b"") -> Iterator[Field]:
+    """The fields of at least `LARGE` bytes. Small ones, as the thousands of nodes of a graph are, are leapt over. The
+    first bytes are not read again where they are `known`."""
     begin = start
     while begin < stop:
-        data = file.peek(begin, min(window, stop - begin))
+        data = known if known and begin == start else file.peek(begin, min(window, stop - begin))
         at, end = 0, stop - begin  # within the window
-        limit = end if len(data) == end else len(data) - HEAD
-        last = end - 2 if len(data) == end else limit
+        count = len(data)
+        limit = end if count == end else count - HEAD
+        last = end - 2 if count == end else limit
         while at < limit:
-            kind = data[at] & 0x87  # of tags of one byte
-            if kind == _BYTES and at < last:
+            while at < last and data[at] & 0x87 == _BYTES:  # tags of one byte
                 size = data[at + 1]
                 if size < 0x80:
                     at += size + 2
-                    continue
-                high = data[at + 2]
-                if high < LARGE >> 7:
-                    at += (high << 7) + size - 0x7D
-                    continue
-            elif kind == _NUMBER and at < last and min(data[at + 1], data[at + 2]) < 0x80:
+                elif data[at + 2] < _HIGH:
+                    at += (data[at + 2] << 7) + size - 0x7D
+                else:
+                    break
+            if at >= limit:
+                break
+            if at < last and data[at] & 0x87 == _NUMBER and (data[at + 1] < 0x80 or data[at + 2] < 0x80):
                 at += 2 if data[at + 1] < 0x80 else 3
                 continue
             number, first, content, at = field_at(data, at, end)
@@ -113,13 +116,15 @@ def large_fields(file: StoredFile, start: int, stop: int, window: int = WINDOW) 
 def blob_at(file: StoredFile, start: int, stop: int) -> Blob | None:
     """The blob of a tensor message whose content stays where it lies; None where the content is not in one large field
     of raw data, and so is protobuf's to read."""
-    large = list(large_fields(file, start, stop, HEADER))
+    head = file.peek(start, min(HEADER, stop - start))
+    large = list(large_fields(file, start, stop, HEADER, head))
     if len(large) != 1 or large[0][0] != _RAW_DATA:
         return None
     ((_, begin, place, end),) = large
     try:
         rest = file.peek(end, stop - end) if stop > end else b""
-        tensor = TensorProto.FromString(file.peek(start, begin - start) + rest)
+        before = head[: begin - start] if begin - start <= len(head) else file.peek(start, begin - start)
+        tensor = TensorProto.FromString(before + rest)
     except DecodeError as error:
         raise LoadError(f"an initializer is not a tensor: {error}") from error
     if tensor.HasField("raw_data"):
@@ -128,7 +133,7 @@ def blob_at(file: StoredFile, start: int, stop: int) -> Blob | None:
     expected = (math.prod(shape) * dtype.bits + 7) // 8
     if end - place != expected or tensor.data_location == TensorProto.EXTERNAL:
         raise LoadError(f"the tensor {name!r} holds {end - place} bytes, where its shape and type say {expected}")
-    return stored_blob(Place(file, place), dtype, shape, name)
+    return stored_blob(Place(file, place, head[place - start :]), dtype, shape, name)
 
 
 def fields(file: StoredFile, start: int, stop: int) -> Iterator[Field]:

@@ -70,7 +70,10 @@ class Context:
 
     def tensor(self, index: int) -> Tensor:
         """The type of an operand that must be a tensor."""
-        value = self.inputs[index] if index < len(self.inputs) else None
+        try:
+            value = self.inputs[index]
+        except IndexError:
+            value = None
         if value is not None and type(value.type) is Tensor:
             return value.type
         raise self.fail(f"operand {index} is a {self.type(index)!r}, where a tensor is needed")

@@ -29,14 +29,20 @@ def windows(c: Context, kernel: tuple[Dim, ...]) -> tuple[Window, ...]:
     if min(strides, default=1) < 1 or min(dilations, default=1) < 1:
         raise c.fail("strides and dilations must be 1 or more")
     return tuple(
-        Window(dims.add(dims.mul(dims.sub(size, 1), dilations[i]), 1), strides[i], pads[i], pads[i + count])
-        for i, size in enumerate(kernel)
+        Window(spread(size, dilations[i]), strides[i], pads[i], pads[i + count]) for i, size in enumerate(kernel)
     )
+
+
+def spread(size: Dim, dilation: int) -> Dim:
+    """The extent of a kernel of that size with gaps between its elements."""
+    if type(size) is int:
+        return (size - 1) * dilation + 1
+    return dims.add(dims.mul(dims.sub(size, 1), dilation), 1)
 
 
 def per_axis(c: Context, name: str, count: int, default: int) -> tuple[int, ...]:
     """An attribute that holds `count` numbers, or the default for each of them."""
-    given = c.attr(name) if name in c.spec.attributes else None
+    given = c.attr(name)
     if given is None:
         return (default,) * count
     if len(given) != count:
@@ -46,7 +52,7 @@ def per_axis(c: Context, name: str, count: int, default: int) -> tuple[int, ...]
 
 def window_count(c: Context, size: Dim, window: Window) -> Dim:
     """How many places a window takes on an axis, under attributes `auto_pad` and `ceil_mode`."""
-    auto = c.attr("auto_pad") if "auto_pad" in c.spec.attributes else None
+    auto = c.attr("auto_pad")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         return dims.ceildiv(size, window.stride)
     before, after = (0, 0) if auto == "VALID" else (window.before, window.after)

@@ -47,18 +47,18 @@ PLACES = frozenset(("ArgMax", "ArgMin"))
 
 def misread(value: Value, opset: int) -> str:
     """Why an older opset would take a value for something else; empty where it would not, or has other words for it."""
-    changed = CHANGED.get(value.op, 0)
-    if opset < changed:
-        return f"{value.op} has another meaning before opset {changed}"
-    if opset < 22 and value.op in ("MaxPool", "AveragePool", "LpPool") and counts_otherwise(value):
-        return f"{value.op} counts windows that begin in the padding before opset 22"
-    if value.op not in VALUES or respelled_value(value, opset) is not value:
+    op = value.op
+    if op in CHANGED and opset < CHANGED[op]:
+        return f"{op} has another meaning before opset {CHANGED[op]}"
+    if opset < 22 and op in ("MaxPool", "AveragePool", "LpPool") and counts_otherwise(value):
+        return f"{op} counts windows that begin in the padding before opset 22"
+    if op not in VALUES or respelled_value(value, opset) is not value:
         return ""
-    if value.op == "GridSample" and opset < 20 and value.rank != 4:
+    if op == "GridSample" and opset < 20 and value.rank != 4:
         return "GridSample takes images of two axes before opset 20"
-    for name, wanted, since in VALUES.get(value.op, ()):
+    for name, wanted, since in VALUES[op]:
         if opset < since and attribute_of(value, name) == wanted:
-            return f"{value.op} with {name}={wanted!r} is new at opset {since}"
+            return f"{op} with {name}={wanted!r} is new at opset {since}"
     return ""
 
 
