@@ -52,9 +52,6 @@ SUMS = frozenset((
 ))  # fmt: skip
 """The operators that add along axes."""
 
-LIMITED = frozenset((*ATTENTION, GRID_SAMPLE, *POOLS, *SUMS, "CumSum"))
-"""All of these operators."""
-
 TRUTHS = frozenset(("Cast", "Greater", "Equal"))
 """What asks of a sum of truths whether there is one: it may stand still."""
 
@@ -78,8 +75,6 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
     wanted: dict[Dim, str] = {}
     most: dict[Dim, str] = {}
     for holder, value in values_of(graph):
-        if value.op not in LIMITED:
-            continue
         if value.op in ATTENTION:
             for size in sizes_of_attention(value):
                 wanted.setdefault(size, value.origin.source)
@@ -90,7 +85,7 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
             first = 2 if value.op in IMAGES else 1
             for size in value.inputs[0].shape[first:] if value.inputs[0] is not None else ():
                 wanted.setdefault(size, value.origin.source)
-        elif on_cpu:
+        elif on_cpu and (value.op in SUMS or value.op == "CumSum"):
             count = added(value)
             if is_told(count) and not asks_whether(holder, value):
                 most.setdefault(count, value.origin.source)
