@@ -2,9 +2,9 @@
 
 `python benchmarks/quantization.py [--neural-compressor PYTHON]` writes small models in float32, has each quantize each
 file in several ways, and runs all on ONNX Runtime on one thread. The error is the norm of the difference from the
-float32 file's result, as a part of that result's norm; times are the least of some rounds, in turns, as a part of the
-float32 file's. Neural compressor wants older versions of what irkit needs, and so an environment of its own, whose
-Python is named: `python3 -m venv nc`,
+float32 file's result, as a part of that result's norm; times are the least CPU times of some rounds, in turns, as a
+part of the float32 file's. Neural compressor wants older versions of what irkit needs, and so an environment of its
+own, whose Python is named: `python3 -m venv nc`,
 `nc/bin/pip install onnx-neural-compressor==1.0 onnx==1.16.2 onnxruntime==1.20.1 'numpy<2' 'setuptools<70'`.
 """
 
@@ -35,7 +35,7 @@ import irkit  # noqa: E402
 import passes  # noqa: E402
 from passes import Quantization  # noqa: E402
 
-ROUNDS, SAMPLES = 12, 4
+ROUNDS, SAMPLES = 30, 4
 OPSET = 20
 """Of the files that neural compressor is given: its ONNX Runtime knows none above 21."""
 CONTRIB = "onnxruntime-cpu+com.microsoft"
@@ -170,9 +170,9 @@ def measured(paths: Mapping[str, Path], name: str, x: np.ndarray) -> dict[str, t
     least = dict.fromkeys(paths, float("inf"))
     for _ in range(ROUNDS):
         for key, each in sessions.items():
-            start = time.perf_counter()
+            start = time.thread_time()
             each.run(None, {name: x})
-            least[key] = min(least[key], time.perf_counter() - start)
+            least[key] = min(least[key], time.thread_time() - start)
     size = float(np.linalg.norm(exact))
     return {
         key: (size_of(path), float(np.linalg.norm(results[key] - exact)) / size, least[key])

@@ -142,6 +142,11 @@ def quantize(
     scaled = scaled_weights(start, tuple(now.values()), request)
     swaps = swaps_of(start, scaled, request, target_of(target).domains)
     built = walk.rebuild_through(start.results, swaps)
+    if request.activations == "static":
+        exact = walk.rebuild_through(
+            [built[r] for r in start.results], exact_readers([built[r] for r in start.results])
+        )
+        built = {old: exact.get(new, new) for old, new in built.items()}
     idle = [p for p in request.keep if not any(f"{p!r} is on" in why for why in left.values())]
     return Quantized(
         start.with_results(built[r] for r in start.results),
@@ -200,6 +205,37 @@ def swaps_of(
     scales = {value: float(scale) for value, (scale, _) in steps.items()}
     made = {each.value: placed(static(each, s, request, scales), each.value) for each, s in scaled.items()}
     return {**made, **{v: through_integers(made.get(v, v), *steps[v]) for v in steps}}
+
+
+def exact_readers(roots: Sequence[Value]) -> Mapping[Value, Value]:
+    """What reads a rounded number and computes in floating point, over the number before it was rounded, where that is
+    computed in floating point too: nothing is saved by rounding it."""
+    order = walk.post_order(roots)
+    uses = walk.users(order)
+    found: dict[Value, Value] = {}
+    for value in order:
+        if is_on_integers(value) or value.op == "QuantizeLinear":
+            continue
+        if value.op in FOLLOWING and all(user.op == "QuantizeLinear" for user in uses.get(value, ())):
+            continue
+        inputs = tuple(None if v is None else before_rounding(v) for v in value.inputs)
+        if any(a is not b for a, b in zip(inputs, value.inputs, strict=True)):
+            found[value] = value.with_inputs(inputs)
+    return found
+
+
+def before_rounding(value: Value) -> Value:
+    """The number that a rounded one was, where that is computed in floating point; any other value itself."""
+    if value.op != "DequantizeLinear" or value.inputs[0] is None or value.inputs[0].op != "QuantizeLinear":
+        return value
+    exact = value.inputs[0].inputs[0]
+    return value if exact is None or is_on_integers(exact) or exact.op in FOLLOWING else exact
+
+
+def is_on_integers(value: Value) -> bool:
+    """Whether a value is that of a layer whose weight was made integers."""
+    weight = value.inputs[1] if value.op in ("MatMul", "Gemm", "Conv") else None
+    return weight is not None and weight.op == "DequantizeLinear"
 
 
 def placed(new: Value, old: Value) -> Value:

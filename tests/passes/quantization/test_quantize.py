@@ -239,3 +239,31 @@ def test_programs_and_files_are_quantized_in_one_call(tmp_path):
     )
     assert refused.exit_code == 1
     assert "without sample inputs" in refused.output
+
+
+def test_floating_point_reads_numbers_before_they_are_rounded() -> None:
+    """A residual beside a layer: what a norm gives is there in floating point, and is rounded for the layer alone."""
+    import torch
+
+    torch.manual_seed(0)
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.linear = torch.nn.LayerNorm(64), torch.nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.norm(x)
+            return torch.tanh(self.linear(x) - x)
+
+    x = torch.randn(32, 64)
+    program = irkit.to_onnx(Block().eval(), (x,))
+    graph = passes.optimize(program.graph)
+    feeds = [x.numpy()]
+    made = passes.quantize(graph, passes.Quantization(activations="static", feeds=feeds))
+    (rounded,) = (v for v in made.graph.order if v.op == "QuantizeLinear" and v.inputs[0].op == "LayerNormalization")
+    norm, readers = rounded.inputs[0], made.graph.users
+    (back,) = readers[rounded]
+    assert [user.op for user in readers[back]] in (["MatMul"], ["Gemm"]) and len(readers[norm]) == 2
+    exact, found = (irkit.evaluate(each, feeds)[0] for each in (graph, made.graph))
+    assert np.linalg.norm(found - exact) < 0.008 * np.linalg.norm(exact)  # 0.0093 where the residual is rounded, too
