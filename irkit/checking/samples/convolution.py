@@ -45,8 +45,10 @@ def sample_DeformConv(s: Sampler) -> Value:
 
 
 def sample_Col2Im(s: Sampler) -> Value:
-    """Of blocks of two by two."""
-    return op.Col2Im(s.of(F32, (s.choose(s.sizes), 4, 4)), [3, 3], [2, 2])
+    """Of blocks of two places along each of one to three axes, of which each has two windows."""
+    axes, gap = s.integer(1, 3), s.integer(1, 2)
+    columns = s.of(F32, (s.choose(s.sizes), 2**axes, 2**axes))
+    return op.Col2Im(columns, [gap + 2] * axes, [2] * axes, dilations=[gap] * axes)
 
 
 def sample_QLinearConv(s: Sampler) -> Value:

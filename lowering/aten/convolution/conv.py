@@ -25,13 +25,14 @@ def convolve(
     stride: Any,
     pads: Sequence[Any],
     dilation: Any,
-    groups: int,
+    groups: Dim,
     transposed: bool = False,
     output_padding: Any = 0,
 ) -> Value:
     """Conv or ConvTranspose of (n, c, *size) or (c, *size). `pads`: begin of every axis, then end of every axis.
 
-    Integers, which ONNX does not convolve, are computed in f64, where their sums are exact below 2**53.
+    Integers, which ONNX does not convolve, are computed in f64, where their sums are exact below 2**53. A number of
+    groups that varies, which no attribute holds, makes it a product of matrices for each group.
     """
     spatial = weight.rank - 2
     if any(type(p) is not int for p in pads):
@@ -43,6 +44,12 @@ def convolve(
         parts = [cast(v, DType.DOUBLE) if v is not None else None for v in (x, weight, bias)]
         made = convolve(*parts, stride, pads, dilation, groups, transposed, output_padding)  # type: ignore[arg-type]
         return cast(made, x.dtype)
+    if type(groups) is not int:
+        batched = x if x.rank == spatial + 2 else unsqueeze(x, 0)
+        several = many_transposed if transposed else many_groups
+        made = several(batched, weight, groups, stride, pads, dilation, per_axis(output_padding, spatial))
+        made = made if bias is None else op.Add(made, reshape(bias, (bias.shape[0], *(1,) * spatial)))
+        return made if x.rank == spatial + 2 else squeeze(made, 0)
     attributes: dict[str, Any] = {
         "strides": per_axis(stride, spatial), "dilations": per_axis(dilation, spatial), "pads": tuple(pads),
         "group": groups,
@@ -77,6 +84,60 @@ def transposed_conv(
     return made if bias is None else op.Add(made, reshape(bias, (bias.shape[0], *(1,) * spatial)))
 
 
+def many_groups(
+    x: Value, weight: Value, groups: Dim, stride: Any, pads: Sequence[int], dilation: Any, more: Sequence[int]
+) -> Value:
+    """The convolution of (n, g * i, *size) and (g * o, i, *kernel) -> (n, g * o, *windows), g a size that varies: of
+    each group its windows as columns, times its weights."""
+    kernel, taken, counts = kernel_of(weight), x, list[Dim]()
+    spatial = len(kernel)
+    if any(pads):
+        taken = op.Pad(x, np.array([0, 0, *pads[:spatial], 0, 0, *pads[spatial:]], np.int64))
+    for d, (step, gap) in enumerate(zip(per_axis(stride, spatial), per_axis(dilation, spatial), strict=True)):
+        axis = 2 + 2 * d
+        windows = dims.add(dims.floordiv(dims.sub(taken.shape[axis], gap * (kernel[d] - 1) + 1), step), 1)
+        counts.append(windows)
+        taken = op.Gather(taken, windowed(windows, kernel[d], step, gap), axis=axis)
+    places, ends = range(2, 2 + 2 * spatial, 2), range(3, 3 + 2 * spatial, 2)
+    depth = dims.product(weight.shape[1:])
+    columns = reshape(permute(taken, (0, 1, *places, *ends)), (x.shape[0], groups, depth, dims.product(counts)))
+    rows = reshape(weight, (groups, dims.floordiv(weight.shape[0], groups), depth))
+    return reshape(op.MatMul(rows, columns), (x.shape[0], weight.shape[0], *counts))
+
+
+def many_transposed(
+    x: Value, weight: Value, groups: Dim, stride: Any, pads: Sequence[int], dilation: Any, more: Sequence[int]
+) -> Value:
+    """The transposed convolution of (n, g * i, *size) and (g * i, o, *kernel) -> (n, g * o, *sizes), g a size that
+    varies: the weights of each group times its elements, added up where the windows lie."""
+    kernel = kernel_of(weight)
+    spatial = len(kernel)
+    strides, gaps = per_axis(stride, spatial), per_axis(dilation, spatial)
+    inside, outside = dims.floordiv(weight.shape[0], groups), weight.shape[1]
+    depth = dims.product(weight.shape[1:])
+    rows = permute(reshape(weight, (groups, inside, depth)), (0, 2, 1))
+    made = op.MatMul(rows, reshape(x, (x.shape[0], groups, inside, dims.product(x.shape[2:]))))
+    sizes = [
+        dims.add(
+            dims.mul(dims.sub(x.shape[2 + d], 1), strides[d]), gaps[d] * (kernel[d] - 1) + 1 + more[d] - pads[d] * 2
+        )
+        for d in range(spatial)
+    ]
+    columns = reshape(made, (x.shape[0], dims.product((groups, depth)), dims.product(x.shape[2:])))
+    folded = op.Col2Im(
+        columns, shape_vector(sizes), shape_vector(kernel), dilations=gaps, pads=tuple(pads), strides=strides
+    )
+    return reshape(folded, (x.shape[0], dims.product((groups, outside)), *sizes))
+
+
+def kernel_of(weight: Value) -> tuple[int, ...]:
+    """The sizes of the windows. Raises Unsupported where one varies."""
+    kernel = tuple(size for size in weight.shape[2:] if type(size) is int)
+    if len(kernel) != weight.rank - 2:
+        raise Unsupported("a convolution of as many groups as a size says needs windows of a size that is a number")
+    return kernel
+
+
 def mirrored(padding: Any, spatial: int) -> tuple[Any, ...]:
     """Pads at the beginning and at the end of every axis, from one number for both."""
     return per_axis(padding, spatial) * 2
@@ -98,7 +159,7 @@ def aten_conv1d(
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    groups: int = 1,
+    groups: Dim = 1,
 ) -> Value:
     """input: (n, c, l) or (c, l); weight: (o, c / groups, k); bias: (o,)."""
     return convolve(input, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
@@ -111,7 +172,7 @@ def aten_conv1d_padding(
     stride: Any = 1,
     padding: str = "valid",
     dilation: Any = 1,
-    groups: int = 1,
+    groups: Dim = 1,
 ) -> Value:
     """As conv1d, with padding "same" or "valid"."""
     return convolve(input, weight, bias, stride, named_pads(padding, weight.shape[2:], dilation), dilation, groups)
@@ -124,7 +185,7 @@ def aten_conv_transpose1d(
     stride: Any = 1,
     padding: Any = 0,
     output_padding: Any = 0,
-    groups: int = 1,
+    groups: Dim = 1,
     dilation: Any = 1,
 ) -> Value:
     """input: (n, c, l) or (c, l); weight: (c, o / groups, k); bias: (o,)."""
@@ -141,7 +202,7 @@ def aten_convolution(
     dilation: Any,
     transposed: bool,
     output_padding: Any,
-    groups: int,
+    groups: Dim,
 ) -> Value:
     """Any of the convolutions, as core ATen has them."""
     pads = mirrored(padding, weight.rank - 2)
@@ -159,10 +220,8 @@ def aten__conv_depthwise2d(
     self: Value, weight: Value, kernel_size: Any, bias: Value | None, stride: Any, padding: Any, dilation: Any
 ) -> Value:
     """One kernel for each channel.  weight: (c * m, 1, *kernel)."""
-    groups = self.shape[-weight.rank + 1]
-    if type(groups) is not int:
-        raise Unsupported("a depthwise convolution needs a number of channels")
-    return convolve(self, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
+    pads = mirrored(padding, weight.rank - 2)
+    return convolve(self, weight, bias, stride, pads, dilation, self.shape[-weight.rank + 1])
 
 
 def aten_conv_tbc(self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:

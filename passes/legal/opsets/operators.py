@@ -29,6 +29,7 @@ from passes.legal.opsets.mel import mel_in_float, mel_weights
 from passes.legal.opsets.onnx_functions import inline_body
 from passes.legal.opsets.signals import dft, stft
 from passes.legal.runtime.expansions import Expansion, ordinals, pad_all_axes, reshape_if_bound
+from passes.legal.runtime.images import has_gaps
 from passes.legal.runtime.refusals import may_be_empty
 
 # ---------------------------------------------------------------------------------------------- shapes
@@ -431,9 +432,9 @@ def computed(m: Match, value: Value) -> Value | None:
     return const(evaluate(Graph((), (value,)), [])[0])
 
 
-def columns_of_integers(m: Match, value: Value) -> Value | None:
-    """Col2Im by sums where there is no kernel that holds all numbers"""
-    return None if value.dtype.is_float else col2im(m, value)
+def columns_without_kernel(m: Match, value: Value) -> Value | None:
+    """Col2Im by sums where there is no kernel that holds all numbers, or one that leaves out dilations"""
+    return None if value.dtype.is_float and not has_gaps(value) else col2im(m, value)
 
 
 NEVER = 1 << 10
@@ -445,7 +446,7 @@ OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), ((18, bitwise),)), "BitwiseNot": ((18, bitwise_not),),
     "BatchNormalization": ((NEVER, batch_normalization),), "LpPool": ((18, lp_pool),),
     "AveragePool": ((22, laid_out_pool), (19, without_gaps)),
-    "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im), (NEVER, columns_of_integers)),
+    "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im), (NEVER, columns_without_kernel)),
     "MelWeightMatrix": ((NEVER, mel_in_float), (17, computed), (17, mel_weights)), "ScatterND": ((18, scatter_nd),),
     "ScatterElements": ((18, scatter_elements),), "DequantizeLinear": ((23, dequantize),),
     "QuantizeLinear": ((23, quantize),), "DeformConv": ((19, deform_conv),),

@@ -20,6 +20,11 @@ def has_one_place(value: Value) -> bool:
     return bool(attribute_of(value, "align_corners")) and any(type(d) is not int or d == 1 for d in value.shape[1:-1])
 
 
+def has_gaps(value: Value) -> bool:
+    """True for a Col2Im with dilations over one axis, or over three and more."""
+    return any(gap != 1 for gap in value.attribute("dilations") or ()) and value.rank != 4
+
+
 def affine_grid(m: Match, value: Value) -> Value | None:
     """The places of each axis times their columns of the matrices, and the last column"""
     theta, size = value.inputs[:2]

@@ -13,7 +13,7 @@ import attrs
 
 from irkit.core.ir import Value, item
 from irkit.core.types import HALVES, DType, Tuple
-from passes.legal.runtime.images import has_one_place
+from passes.legal.runtime.images import has_gaps, has_one_place
 from passes.legal.runtime.int64 import ORDERED, is_confused
 from passes.legal.runtime.limits import ATTENTION, IMAGES, PRODUCT, RECURRENT, SUMS
 from passes.legal.runtime.refusals import (
@@ -136,6 +136,9 @@ REFUSED: tuple[Quirk, ...] = (
     Quirk("split_of_nothing", ("StringSplit",), "a delimiter, and strings that may be empty",
           "ONNX Runtime gives no part of an empty string, and ONNX one", "the delimiter split in its place",
           splits_nothing),
+    Quirk("gaps_of_columns", ("Col2Im",), "dilations of columns of other than two axes",
+          "ONNX Runtime leaves out the dilations of columns that are not those of images", "Gathers and ReduceSum",
+          has_gaps),
     Quirk("axes_from_the_end", tuple(sorted(REDUCTIONS | PLACES)), "an axis below 0, a size that may be 0",
           "ONNX Runtime gives {op} of an empty tensor another shape where axes are counted from the end",
           "axes counted from the front", counts_back),

@@ -178,3 +178,14 @@ def agree(graph: Graph, *arrays: np.ndarray, opset: int | None = None) -> None:
 
 def test_the_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `make quirks`"
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_columns_keep_their_gaps(axes: int) -> None:
+    """ONNX Runtime's Col2Im leaves out dilations of other than two axes."""
+    x = param(tensor("f32", "n", 3 * 2**axes, 2**axes))
+    graph = Graph((x,), (op.Col2Im(x, [5] * axes, [2] * axes, dilations=[3] * axes, strides=[1] * axes),))
+    feeds = [np.random.default_rng(0).normal(size=(2, 3 * 2**axes, 2**axes)).astype(np.float32)]
+    ready = prepare(graph)
+    assert ("Col2Im" in str(ready)) == (axes == 2)
+    assert compare(evaluate(graph, feeds), tuple(session(ready).run(feeds))) is None

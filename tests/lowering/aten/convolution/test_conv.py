@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.export import Dim
 
+import irkit
 from tests.lowering.aten.oracle import check, check_all, module_cases, op_cases
 
 OPS = [
@@ -88,3 +91,48 @@ def test_core_operator() -> None:
     check(lambda x, w, b: torch.convolution(x, w, b, [2], [1], [1], False, [0], 2), x, w, b)
     w = torch.randn(4, 3, 3, 3)
     check(lambda x, w, b: torch.convolution(x, w, b, [2, 2], [1, 0], [1, 1], True, [1, 0], 2), x, w, b)
+
+
+class Modulated(torch.nn.Module):
+    """A convolution with weights of its own for each image, as of CondConv, StyleGAN's layers, and torchaudio's deltas:
+    one of as many groups as there are images."""
+
+    def __init__(self, axes: int, transposed: bool, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+        self.convolved = getattr(torch.nn.functional, f"conv{'_transpose' if transposed else ''}{axes}d")
+        self.weight = torch.nn.Parameter(torch.randn(1, *((2, 3) if transposed else (3, 2)), *(3, 2, 4)[:axes]))
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        batch = x.shape[0]
+        weight = (self.weight * scale.reshape(-1, *[1] * (self.weight.dim() - 1))).flatten(0, 1)
+        bias = scale[:, None].expand(-1, 3).flatten()
+        made = self.convolved(x.reshape(1, -1, *x.shape[2:]), weight, bias, groups=batch, **self.options)
+        return made.reshape(batch, -1, *made.shape[2:])
+
+
+@pytest.mark.parametrize("transposed", [False, True], ids=["forward", "transposed"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"dilation": 2, "stride": (3,)}], ids=str)
+def test_groups_of_any_number(axes: int, transposed: bool, options: dict[str, Any]) -> None:
+    """Windows or sums of windows of each group, at a batch of 1 and others, and where numbers are infinite."""
+    options = {k: v if type(v) is int else v * axes for k, v in options.items()}
+    model = Modulated(axes, transposed, **options).eval()
+
+    def given(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(batch, 2, length, *(8, 9)[: axes - 1]), torch.randn(batch)
+
+    program = irkit.to_onnx(model, given(2, 9), dynamic_shapes=({0: "b", 2: "n"}, {0: "b"}))
+    for batch, length in ((2, 9), (1, 7), (5, 12)):
+        x, scale = given(batch, length)
+        x[:, 0, 1] = float("inf")
+        torch.testing.assert_close(program(x, scale), model(x, scale), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_windows_of_any_size_in_groups_of_any_number_are_refused() -> None:
+    def convolved(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv1d(x, w, groups=x.shape[1])
+
+    shapes = ({1: "g", 2: "n"}, {0: "g", 2: "k"})
+    with pytest.raises(irkit.IrkitError, match="windows of a size that is a number"):
+        irkit.to_onnx(convolved, (torch.randn(1, 3, 9), torch.randn(3, 1, 4)), dynamic_shapes=shapes)
