@@ -22,16 +22,22 @@ class Open:
 
 
 def open_range(*given: Any) -> Any:
-    """range(...), of which the length may be a number of data"""
+    """range(...), of which the length may be a number of data; of a step that varies, one that is above 0"""
     if not any(isinstance(each, torch.Tensor | torch.SymInt) for each in given):
         return range(*given)
     numbers: list[Any] = [each.item() if isinstance(each, torch.Tensor) else each for each in given]
     if not any(map(varies, numbers)):
         return range(*numbers)
     start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-    if varies(step) or step == 0:
-        raise CaptureError("the step of a range is a number of data", source=user_line(), hint="step by a number")
+    if varies(step) and not varies(stop - start - step) and stop - start == step:
+        return [start]  # one round over all of it
+    if not step > 0 if varies(step) else step == 0:
+        raise CaptureError(
+            "the step of a range is 0, or varies and may be less", source=user_line(), hint="step by a number"
+        )
     span = stop - start if step > 0 else start - stop
+    if varies(step):
+        return Open(torch.sym_max((span + step - 1) // step, 0), lambda i: start + i.item() * step)
     length = torch.sym_max((span + abs(step) - 1) // abs(step), 0) if abs(step) != 1 else torch.sym_max(span, 0)
     return Open(length, lambda i: start + i.item() * step)
 

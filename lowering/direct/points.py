@@ -303,6 +303,23 @@ def recurred(func: Any, x: torch.Tensor, hidden: Any, *rest: Any) -> Any:
     return made.transpose(0, 1) if first else made, *last
 
 
+def filtered(x: torch.Tensor, weights: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
+    """What torchaudio's loop over samples gives, which the meta device carries out one by one."""
+    fits = x.dim() == results.dim() == 3 and weights.dim() == 2 and len({x.dtype, weights.dtype, results.dtype}) == 1
+    fits = fits and x.shape[:2] == results.shape[:2] and x.shape[2] + weights.shape[1] - 1 == results.shape[2]
+    torch._check(fits and x.shape[1] == weights.shape[0], lambda: "the sizes of the filter do not fit the sound's")
+    return results
+
+
+def overdriven(
+    x: torch.Tensor, driven: torch.Tensor, before: torch.Tensor, became: torch.Tensor, heard: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The same of its loop that overdrives a sound."""
+    fits = x.dim() == 2 and x.shape == driven.shape == heard.shape and before.shape == became.shape == x.shape[:1]
+    torch._check(fits, lambda: "the sizes of what a sound is overdriven with do not fit")
+    return before, became, heard
+
+
 def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
     """What fractional_max_pool3d gives on a CPU, which checks the random samples, while the meta device does not."""
     batch, channels = x.shape[0] if x.dim() == 5 else 1, x.shape[-4]
@@ -357,9 +374,13 @@ TOLD = {
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 
 
+NAMED = {"torchaudio::_lfilter_core_loop": filtered, "torchaudio::_overdrive_core_loop": overdriven}
+"""The same of other libraries' operators, by name: they need not be there."""
+
+
 def teller(func: Any) -> Any:
     """What gives the results of an operator for arguments on the meta device."""
-    return TOLD.get(func, func)
+    return TOLD.get(func) or NAMED.get(func._schema.name, func)
 
 
 def on_cpu(given: Any) -> Any:

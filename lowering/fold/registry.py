@@ -24,7 +24,8 @@ from lowering.records.torch_internals import OpOverload, OpOverloadPacket
 
 Converter = Callable[..., Any]
 PREFIXES = {
-    "aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers",
+    "aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "torchaudio_": "torchaudio",
+    "transformers_": "transformers",
     "onnx_symbolic_": "onnx_symbolic", "onnx_": "onnx", "torch_nn_": "torch_nn",
     "quantized_decomposed_": "quantized_decomposed", "torchao_": "torchao",
 }  # fmt: skip
@@ -212,8 +213,10 @@ def writing_operator(registry: Registry, target: Any) -> Any:
 
 
 def ends_in_place(target: Any) -> bool:
-    """True for `fill_diagonal_`, by its name; False for `add.out`, which the converter of `add` does not serve."""
-    return target._schema.name.endswith("_")
+    """True for `fill_diagonal_`, by its name, and for what other libraries than torch have; False for `add.out`, which
+    the converter of `add` does not serve."""
+    name = target._schema.name
+    return name.endswith("_") or not name.startswith("aten::")
 
 
 def operator_of(target: Any) -> Any:

@@ -290,3 +290,45 @@ def test_a_loop_over_a_size_that_cannot_be_computed_is_left_as_it_is() -> None:
     with pytest.raises(IrkitError, match="// 16 == 1"):
         program(torch.randn(3, 17, 4))
     assert not program.report.rewritten
+
+
+class Chunked(torch.nn.Module):
+    """The greatest of what is above 0 along an axis, so many at a time, or all at once, as SPLADE pools."""
+
+    def __init__(self, chunk=None):
+        super().__init__()
+        self.chunk = chunk
+
+    def forward(self, x):
+        chunk = x.shape[1] if self.chunk is None else self.chunk
+        best = torch.full_like(x[:, 0], float("-inf"))
+        for i in range(0, x.shape[1], chunk):
+            best = torch.maximum(best, x[:, i : i + chunk].relu().max(1)[0])
+        return best
+
+
+class Strided(torch.nn.Module):
+    """Sums of as many elements as another tensor has, from the second on."""
+
+    def forward(self, x, y):
+        total = torch.zeros(())
+        for i in range(1, x.shape[0], y.shape[0]):
+            total = total * 0.5 + x[i : i + y.shape[0]].sum()
+        return total
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+def test_a_range_may_step_by_a_size(chunk) -> None:
+    shapes = ({0: "batch", 1: "tokens"},)
+    program = irkit.to_onnx(Chunked(chunk), (torch.randn(2, 7),), dynamic_shapes=shapes, rewrite=True)
+    assert program.check(n=4)
+
+
+def test_a_range_of_several_rounds_may_step_by_a_size() -> None:
+    model, given = Strided(), (torch.randn(9), torch.randn(2))
+    program = irkit.to_onnx(model, given, dynamic_shapes=({0: "n"}, {0: "k"}), rewrite=True)
+    for n, k in ((9, 2), (9, 3), (1, 1), (4, 7)):
+        given = torch.randn(n), torch.randn(k)
+        torch.testing.assert_close(program(*given), model(*given), rtol=1e-4, atol=1e-5)
+    with pytest.raises(IrkitError, match="range"):
+        irkit.to_onnx(lambda x: x[[*range(0, x.shape[0], 0)]], (X,), dynamic_shapes=({0: "n"},), rewrite=True)

@@ -126,3 +126,22 @@ def test_a_kernel_that_varies_is_at_most_as_large_as_the_padded_image(name: str)
                 program(x, kernel)
         else:
             torch.testing.assert_close(program(x, kernel), expected, rtol=1e-4, atol=1e-4)
+
+
+class Attended(torch.nn.Module):
+    """Attention that is causal where there are several tokens, as Whisper's, beside a sparse buffer, as it has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("heads", torch.eye(3).to_sparse(), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(x, x, x, is_causal=x.shape[1] > 1)
+
+
+def test_a_comparison_of_sizes_is_answered_where_torch_takes_none() -> None:
+    model, x = Attended(), torch.randn(2, 5, 4)
+    program = irkit.to_onnx(model, (x,), dynamic_shapes=({0: "batch", 1: "tokens"},), capture="direct")
+    for shape in ((2, 5, 4), (1, 1, 4), (3, 9, 4)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-6)
