@@ -39,7 +39,7 @@ def torchaudio__lfilter_core_loop(
 
 def torchaudio__overdrive_core_loop(
     waveform: Value, temp: Value, last_in: Value, last_out: Value, output_waveform: Value
-) -> tuple[Value, Value, Value]:
+) -> tuple[Value, ...]:
     """(the last driven samples, what they became, the sound): each driven sample of temp, (c, n), less the one before
     and with 0.995 of what that became; three quarters of it are added to half of the sound."""
 

@@ -87,7 +87,7 @@ ROWS: tuple[Row, ...] = (
         "wan_i2v",
         "WanTransformer3DModel",
         {**SMALL_WAN, "image_dim": 12, "added_kv_proj_dim": 24},
-        lambda *s: {**video(*s), "encoder_hidden_states_image": normal(s[0], 6, 12)},
+        lambda b, f, h, w, s: {**video(b, f, h, w, 512), "encoder_hidden_states_image": normal(b, s, 12)},
         CLIPS,
     ),
     row(
@@ -152,11 +152,15 @@ ROWS: tuple[Row, ...] = (
             "num_layers": 2,
             "pooled_projection_dim": 16,
             "in_channels": 4,
-            "text_embed_dim": 12,
+            "text_embed_dim": 16,
             "time_embed_dim": 4,
             "max_sequence_length": 8,
         },
-        lambda b, f, h, w, s: {**video(b, f, h, w, s), "encoder_attention_mask": torch.ones(b, s, dtype=torch.bool)},
+        lambda b, f, h, w, s: {
+            **video(b, f, h, w, s),
+            "encoder_hidden_states": normal(b, s, 16),
+            "encoder_attention_mask": torch.ones(b, s, dtype=torch.bool),
+        },
         CLIPS,
     ),
     row(

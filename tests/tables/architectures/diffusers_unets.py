@@ -159,9 +159,9 @@ ROWS: tuple[Row, ...] = (
         "UNet1DModel",
         {
             "sample_size": 64,
-            "in_channels": 16,
+            "in_channels": 2,
+            "extra_in_channels": 64,
             "out_channels": 2,
-            "time_embedding_dim": 4,
             "block_out_channels": (32, 32, 64),
         },
         lambda b, n: {"sample": normal(b, 2, n), "timestep": steps(b)},
@@ -183,7 +183,11 @@ ROWS: tuple[Row, ...] = (
             "down_block_types": ("CrossAttnDownBlockMotion", "DownBlockMotion"),
             "up_block_types": ("UpBlockMotion", "CrossAttnUpBlockMotion"),
         },
-        video,
+        lambda b, f, h, w, s: {
+            "sample": normal(b, 4, f, h, w),
+            "timestep": steps(b),
+            "encoder_hidden_states": normal(b * f, s, 12),
+        },
         CLIPS,
     ),
     row(
@@ -229,7 +233,7 @@ ROWS: tuple[Row, ...] = (
             "time_embedding_dim": 16,
             "groups": 4,
             "attention_head_dim": 4,
-            "layers_per_block": 1,
+            "layers_per_block": 2,
             "block_out_channels": (16, 32),
             "cross_attention_dim": 12,
             "encoder_hid_dim": 12,
@@ -328,7 +332,7 @@ ROWS: tuple[Row, ...] = (
         lambda b, f, h, w: {
             "sample": normal(b, 4, f, h, w),
             "timestep": steps(b),
-            "encoder_hidden_states": normal(b, 5, 12),
+            "encoder_hidden_states": normal(b * f, 5, 12),
             "controlnet_cond": normal(b, 3, f, 2 * h, 2 * w),
             "conditioning_mask": torch.ones(b, 1, f, 2 * h, 2 * w),
         },

@@ -140,7 +140,7 @@ ROWS: tuple[Row, ...] = (
             "downsampling_ratios": [2, 4],
             "channel_multiples": [1, 2],
             "decoder_channels": 8,
-            "decoder_input_channels": 8,
+            "decoder_input_channels": 4,
             "audio_channels": 2,
         },
         8,

@@ -30,9 +30,11 @@ def found(module: str, name: str) -> Any:
 
 
 def whisper(*_: Any) -> Any:
-    """A Whisper."""
+    """A Whisper, with numbers in place of the memory that its embedding of places begins with."""
     library = importlib.import_module("whisper.model")
-    return library.Whisper(library.ModelDimensions(**WHISPER))
+    model = library.Whisper(library.ModelDimensions(**WHISPER))
+    torch.nn.init.normal_(model.decoder.positional_embedding, std=0.1)
+    return model
 
 
 def features(batch: int, frames: int) -> Call:
