@@ -325,21 +325,25 @@ class Asking:
     def key(self, given: Any, tensors: list[Traced], objects: list[Any] | None = None) -> Any:
         """Equal for arguments of equal types and layouts, whose tensors are gathered, and other objects where these may
         be. Raises Unmatched."""
+        return self.key_of(given, tensors, objects, [])
+
+    def key_of(self, given: Any, tensors: list[Traced], objects: list[Any] | None, values: list[Value]) -> Any:
+        """The same, where tensors that hold these `values` came before."""
         kind = type(given)
         if kind is Traced:
             handle = self.tracer.handle(given)
             twin, value = handle.twin, self.tracer.read(handle)
             if twin.is_complex() or twin.is_neg() or given.requires_grad or not isinstance(value.type, Tensor):
                 raise Unmatched
-            held = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
-            same = next((i for i, each in enumerate(held) if each is value), -1)
+            same = values.index(value) if value in values else -1
+            values.append(value)
             tensors.append(given)
             fixed = id(value) if value.op == CONSTANT else None
             return (kind, value.type, twin.dtype, twin.stride(), twin.storage_offset(), same, fixed)
         if kind is tuple or kind is list:
-            return (kind, *[self.key(each, tensors, objects) for each in given])
+            return (kind, *[self.key_of(each, tensors, objects, values) for each in given])
         if kind is dict:
-            return (kind, *[(name, self.key(each, tensors, objects)) for name, each in given.items()])
+            return (kind, *[(n, self.key_of(each, tensors, objects, values)) for n, each in given.items()])
         if kind is float or kind is complex:
             return (kind, repr(given))
         if isinstance(given, SIMPLE):

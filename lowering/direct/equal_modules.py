@@ -62,7 +62,7 @@ class Called:
     `read` are those of its attributes that it read among the ones that differ; `counts` are the names taken by it,
     after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered,
     `inner` the calls of modules inside it; `stages` say how the former are made again, question by question, and its
-    results last."""
+    results last; `rest` are the names taken after the last question."""
 
     below: Below
     path: str
@@ -79,6 +79,7 @@ class Called:
     answers: tuple[Value, ...]
     inner: InnerCalls
     stages: tuple[Stage, ...] = ()
+    rest: Mapping[str, int] = {}
 
     def numbered(self, node: str) -> tuple[str, int] | None:
         """What the name of a node begins with, and which of the names that begin so it is among those that the call
@@ -285,14 +286,17 @@ class Calls(Asking):
                 return None
             stages.append(Stage.of(call, roots, reached))
             known.update((*reached, *answers))
-        return attrs.evolve(call, weights=weights, stages=tuple(stages))
+        rest = Counter(call.counts)
+        for ask in call.asks:
+            rest -= Counter(ask.segment) + Counter(ask.names)
+        return attrs.evolve(call, weights=weights, stages=tuple(stages), rest=rest)
 
     # ------------------------------------------------------------------------------------------ the others
 
     def again(self, call: Called, below: Below, given: Sequence[Traced]) -> Again | None:
         """A call with the weights of another module, of other tensors; None where these are not as they were."""
         tracer = self.tracer
-        path, taken = tracer.modules[-1], Counter(tracer.counts)
+        path, taken = tracer.modules[-1], dict(tracer.counts)
         repeated = tracer.visits.again(call.inner, path, list(map(id, below.parts)))
         values = [tracer.read(tracer.handle(each)) for each in given]
         before = self.once_before(call, below, values)
@@ -350,28 +354,27 @@ class Calls(Asking):
         places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
         self.reads += [(places[place], name) for place, name in call.read]
         tracer.visits.take(found.repeated)
-        names, known = Counter(call.counts), list(given)
+        known = list(given)
         for number, ask in enumerate(call.asks):
             with unmet():
                 found = self.grown(found, number)
                 tracer.counts.update(ask.segment)
                 tracer.first_met([found.values[value] for value in call.stages[number].roots])
                 args, kwargs = self.shown(found, ask.given, known, own)
-            before, new = Counter(tracer.counts), []
+            before, new = dict(tracer.counts), []
             tracer.modules.append(found.repeated.path_of(call.path + ask.inside, tracer.modules[-1] + ask.inside))
             returned = getattr(objects[ask.holder], ask.method)(*args, **kwargs)
             tracer.modules.pop()
             with unmet():
-                if self.key(returned, new) != ask.key or tracer.counts - before != ask.names:
+                if self.key(returned, new) != ask.key or names_since(tracer.counts, before) != ask.names:
                     tracer.unequal = True
                     raise Unequal
                 answers = [tracer.read(tracer.handle(each)) for each in new]
                 found = self.answered(found, ask.answers, answers)
             known += new
-            names -= Counter(ask.segment) + Counter(ask.names)
         with unmet():
             found = self.grown(found, -1)
-            tracer.counts.update(names)
+            tracer.counts.update(call.rest)
             tracer.calls += call.operators
             tracer.scope.decomposed.update(call.decomposed)
             tracer.first_met([found.values[value] for value in call.stages[-1].roots])
@@ -483,6 +486,11 @@ def name_after(taken: Mapping[str, int], numbered: tuple[str, int]) -> str:
     base, number = numbered
     place = number + taken.get(base, 0)
     return f"{base}_{place}" if place else base
+
+
+def names_since(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """How many names of each kind were taken since."""
+    return {base: count - before.get(base, 0) for base, count in now.items() - before.items()}
 
 
 def fresh_of(results: Any) -> list[Value]:

@@ -248,8 +248,10 @@ REFUSED_OPERATORS = frozenset(_BY_OPERATOR)
 
 def refusal_of(value: Value) -> str:
     """Why ONNX Runtime refuses a value, or gets it wrong, although it has the kernel; empty where it does not."""
-    first = value if not isinstance(value.type, Tuple) else item(value, 0)
     for row in _BY_OPERATOR.get(value.op, ()):
         if row.condition is not None and row.condition(value):
-            return row.reason.format(op=value.op, dtype=first.dtype.short) if "{" in row.reason else row.reason
+            if "{" not in row.reason:
+                return row.reason
+            first = value if not isinstance(value.type, Tuple) else item(value, 0)
+            return row.reason.format(op=value.op, dtype=first.dtype.short)
     return ""
