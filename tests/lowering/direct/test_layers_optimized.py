@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -81,3 +82,39 @@ def test_layers_of_a_model_become_what_they_become_one_by_one(name: str) -> None
     found = optimize(graph)
     assert str(found) == str(pipeline(2, RULES[2], alike=False).run(graph))
     irkit.verify(found)
+
+
+def calls_of(layers: int, cached: bool) -> int:
+    """How many calls, of functions of Python and of C, a small Llama of so many layers takes from module to program."""
+    shape = {**SIZES, "num_hidden_layers": layers}
+    config = transformers.LlamaConfig(**shape, num_key_value_heads=2, vocab_size=100)
+    model = transformers.LlamaForCausalLM(config).eval()
+    kwargs: dict[str, Any] = {"input_ids": torch.randint(0, 90, (2, 3))}
+    names: dict[str, Any] = dict(TOKENS)
+    if cached:
+        cache = transformers.DynamicCache(config=config)
+        for layer in range(layers):
+            cache.update(torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8), layer)
+        kwargs |= {"attention_mask": torch.ones(2, 8, dtype=torch.int64), "past_key_values": cache}
+        names |= {"attention_mask": {0: "batch", 1: "past + seq"}, "past_key_values": {0: "batch", 2: "past"}}
+    else:
+        kwargs["use_cache"], names["use_cache"] = False, None
+    seen = 0
+
+    def count(_frame: object, event: str, _what: object) -> None:
+        nonlocal seen
+        seen += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        irkit.to_onnx(model, (), kwargs, dynamic_shapes=names, capture="direct")
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+@pytest.mark.parametrize(("cached", "most"), [(False, 11_500), (True, 20_500)], ids=["plain", "cache"])
+def test_a_further_layer_takes_few_calls(cached: bool, most: int) -> None:
+    calls_of(2, cached)  # what is made once, and kept
+    assert (calls_of(20, cached) - calls_of(10, cached)) / 10 < most
