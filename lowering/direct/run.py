@@ -261,8 +261,7 @@ def lowered_run(
     """The graph of a run with its ports, facts and checks, under these guards and ranges; with sizes as they read where
     these hold, if they are to be settled: graphs of other runs have other guards."""
     tracer, scope, ranges = run.tracer, run.tracer.scope, narrowed(ranges, guards)
-    if settle:
-        ranges, guards = without_refused(ranges, guards)
+    ranges, guards = without_refused(ranges, guards) if settle else (ranges, guards)
     truths = [guard for guard in guards if is_truth(tracer, guard)]
     guards = [guard for guard in guards if guard not in truths]
     found = attrs.evolve(captured_of(run, guards, ranges), fixed=tuple(fixed))
