@@ -320,6 +320,12 @@ def overdriven(
     return before, became, heard
 
 
+def unshuffled(x: torch.Tensor, factor: int) -> torch.Tensor:
+    """What pixel_unshuffle gives of an image with pixels; one without them a CPU gives back with the sizes it has."""
+    torch._check(0 not in x.shape, lambda: f"pixel_unshuffle: {tuple(x.shape)} has no pixels")
+    return torch.ops.aten.pixel_unshuffle.default(x, factor)
+
+
 def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
     """What fractional_max_pool3d gives on a CPU, which checks the random samples, while the meta device does not."""
     batch, channels = x.shape[0] if x.dim() == 5 else 1, x.shape[-4]
@@ -368,7 +374,7 @@ TOLD = {
     **{func: partial(recurred, func) for func in RECURRENT}, aten.instance_norm.default: normalized_alone,
     **{func: partial(convolved_back, func) for func in TRANSPOSED},
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
-    aten.fractional_max_pool3d.default: pooled, ATTENTION: attended,
+    aten.fractional_max_pool3d.default: pooled, ATTENTION: attended, aten.pixel_unshuffle.default: unshuffled,
     aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""

@@ -293,13 +293,10 @@ def lowered_run(
     refuse_unkept(scope, noted_checks(scope, guards), told)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     if swaps:
-        built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
-        values = [built[v] for v in values]
-        checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
+        values, checks = rebuilt(values, checks, walk.rebuild([*values, *(c.condition for c in checks)], swaps))
     relied = relying_on(scope.sizes, guards, ranges).relied if settle else None
     if relied and (built := settled_sizes([*values, *(c.condition for c in checks)], relied)):
-        values = [built[v] for v in values]
-        checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
+        values, checks = rebuilt(values, checks, built)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = as_facts(facts_of(found, scope.sizes, guards), checks)
@@ -310,6 +307,13 @@ def lowered_run(
     present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
     graph = attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
     return record_of(run, graph, found, outputs, state, checks)
+
+
+def rebuilt(
+    values: Sequence[Value], checks: Sequence[Check], built: Mapping[Value, Value]
+) -> tuple[list[Value], list[Check]]:
+    """(what was built of values, checks over it)."""
+    return [built[v] for v in values], [attrs.evolve(c, condition=built[c.condition]) for c in checks]
 
 
 def record_of(

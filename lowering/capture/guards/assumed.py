@@ -33,7 +33,7 @@ def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
     lets it through."""
     some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
-    return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS))
+    return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS, *_ADAPTIVE))
 
 
 def resizes(name: str) -> bool:
@@ -103,6 +103,9 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
         yield from frames_enough(node, recorded)
     elif name.startswith(_ADAPTIVE):
         for size in dict.fromkeys(map(expression, recorded.shape[1:])):
+            yield from of_sizes(over_sizes(size) >= 1)
+    elif name == "aten::pixel_unshuffle":  # which gives an image without pixels back as it is, with its sizes
+        for size in dict.fromkeys(map(expression, recorded.shape)):
             yield from of_sizes(over_sizes(size) >= 1)
     elif name in _TRAPEZOIDS:
         # Of no integers torch gives integers, of some floats.
