@@ -67,7 +67,7 @@ def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None)
     sizes = {s for x in opened for d in dims_of(x.type) for s in symbols_of(d)}
     if not sizes <= symbols_bound(graph) or not all(type(x.type) is Tensor for x in (*opened, *layers.results)):
         return graph  # by itself the layer would know a size that the graph does not, or begin amid an operator
-    unread = {x: unread_constant(x) for x in changing if x.op == CONSTANT}
+    unread = {x: unread_constant(x, tuple(found[x] for found in layers.each)) for x in changing if x.op == CONSTANT}
     new = {**opened, **unread}
     kept = {x: new.get(x, x) for x in layers.given}  # what is the same for all may be made of what is opened, too
     built = walk.rebuild(layers.results, kept)
@@ -282,16 +282,19 @@ def changes(x: Value, each: Iterable[Mapping[Value, Value]]) -> bool:
 # ---------------------------------------------------------------------------------------------- one for all
 
 
-def unread_constant(weight: Value) -> Value:
-    """A constant that stands for a weight, of which no rule can read what it holds."""
+def unread_constant(weight: Value, every: tuple[Value, ...]) -> Value:
+    """A constant that stands for a weight of every layer, of which no rule can read what it holds."""
     blob: Blob = weight.attributes[0][1]
 
     def load() -> np.ndarray:
-        raise UnreadError(
+        error = UnreadError(
             f"{blob!r} stands for the weights of all layers that are alike", hint="leave the value as it is"
         )
+        error.stands, error.every = stands, every
+        raise error
 
-    return constant(Blob(blob.dtype, blob.shape, load, blob.name)).with_origin(weight.origin)
+    stands = Blob(blob.dtype, blob.shape, load, blob.name)
+    return constant(stands).with_origin(weight.origin)
 
 
 @attrs.frozen(eq=False)

@@ -186,6 +186,33 @@ def test_a_rule_that_wants_numbers_of_a_weight_gets_those_of_each_layer() -> Non
     assert {f"layers.{i}.norm" for i in range(9)} <= set(asked)
 
 
+@pytest.mark.parametrize("huge", [None, 0, 4])
+def test_a_factor_goes_into_the_weights_of_all_layers_where_all_take_it(huge: int | None) -> None:
+    rng = np.random.default_rng(0)
+    hidden: Value = irkit.param(irkit.tensor("f32", "batch", "seq", WIDTH))
+    given = hidden
+    for index in range(9):
+        array = rng.standard_normal((WIDTH, WIDTH)) if index != huge else np.full((WIDTH, WIDTH), 3e38)
+        held = constant(blob(array.astype(np.float32), name=f"layers.{index}.w"))
+        scores = op.Tanh(op.Mul(op.MatMul(hidden, op.Transpose(held, perm=[1, 0])), 0.125))
+        for made in (op.Sin, op.Erf, op.Softplus, op.Sigmoid, op.Cos, op.Tanh, op.Softsign, op.Elu):
+            scores = made(scores)
+        hidden = op.Add(hidden, scores)
+    graph = Graph((given,), (op.Neg(hidden),))
+    seen: list[str] = []
+
+    def noting(layer: Graph, told: Any = None) -> Graph:
+        found = pipeline(2, RULES[2], alike=False).run(layer)
+        seen.append(str([value.op for value in found.order]))
+        return found
+
+    rewrite_layers(graph, noting)
+    assert len(seen) == 1 and ("'Mul'" in seen[0]) == (huge is not None)
+    found = optimize(graph)
+    assert str(found) == str(plainly(graph))
+    assert sum(value.op == "Mul" for value in found.order) == (huge is not None)
+
+
 def test_firings_are_counted_for_each_layer() -> None:
     graph = chain([Layer()] * 9)
     one, other = Tally(), Tally()
