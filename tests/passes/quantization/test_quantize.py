@@ -261,8 +261,9 @@ def test_floating_point_reads_numbers_before_they_are_rounded() -> None:
     graph = passes.optimize(program.graph)
     feeds = [x.numpy()]
     made = passes.quantize(graph, passes.Quantization(activations="static", feeds=feeds))
-    (rounded,) = (v for v in made.graph.order if v.op == "QuantizeLinear" and v.inputs[0].op == "LayerNormalization")
-    norm, readers = rounded.inputs[0], made.graph.users
+    readers = made.graph.users
+    (norm,) = (v for v in made.graph.order if v.op == "LayerNormalization")
+    (rounded,) = (v for v in readers[norm] if v.op == "QuantizeLinear")
     (back,) = readers[rounded]
     assert [user.op for user in readers[back]] in (["MatMul"], ["Gemm"]) and len(readers[norm]) == 2
     exact, found = (irkit.evaluate(each, feeds)[0] for each in (graph, made.graph))
