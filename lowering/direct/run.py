@@ -289,8 +289,8 @@ def lowered_run(
         free.add(ports[-1].name)
         values.append(value)
     refuse_unsaid(tracer, guards)
-    told = told_by(params, values)
-    refuse_unkept(scope, noted_checks(scope, guards), told)
+    refuse_unkept(scope, noted_checks(scope, guards), told_by(params, values))
+    told = told_by(params)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     if swaps:
         values, checks = rebuilt(values, checks, walk.rebuild([*values, *(c.condition for c in checks)], swaps))

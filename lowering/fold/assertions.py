@@ -7,6 +7,7 @@ flow the conditions of a branch or a round become one more result of the body.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -125,7 +126,7 @@ def noted_checks(scope: Scope, guards: Iterable[Guard]) -> Iterator[Check]:
 def settled_checks(scope: Scope, checks: Iterable[Check], told: frozenset[str] = frozenset()) -> list[Check]:
     """The conditions that only data decides, each once, with a boolean scalar for each.
 
-    `told` are the symbols that inputs and results tell. A condition on what another graph binds is left out, and one
+    `told` are the symbols that inputs tell. A condition on what another graph binds is left out, and one
     that holds for every size.
     """
     found: dict[str, Check] = {}
@@ -159,7 +160,7 @@ def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
 
 
 def goes_without_saying(scope: Scope, check: Check, told: frozenset[str]) -> bool:
-    """Whether inputs and results tell all symbols of a condition, or it holds for every number that they can be."""
+    """Whether all symbols of a condition are told, or it holds for every number that they can be."""
     if isinstance(check.condition, Value):
         return False
     symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
@@ -170,10 +171,10 @@ def goes_without_saying(scope: Scope, check: Check, told: frozenset[str]) -> boo
 
 
 def natural(value: Value, by_content: bool) -> tuple[int, int | None] | None:
-    """The range that a symbol has by what binds it: a size is not negative, a truth value 0 or 1, and an integer one of
-    its element type."""
+    """The range that a symbol has by what binds it: a size is not negative, and no greater than the number of elements
+    that were searched; a truth value is 0 or 1, and an integer one of its element type."""
     if not by_content:
-        return 0, None
+        return 0, most_found(value)
     while value.op in ("Reshape", "Cast") and value.inputs[0] is not None:
         value = value.inputs[0]
     if value.dtype is DType.BOOL:
@@ -181,8 +182,33 @@ def natural(value: Value, by_content: bool) -> tuple[int, int | None] | None:
     return (-(2**63), 2**63 - 1) if value.dtype.is_integer else None
 
 
-def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value]) -> frozenset[str]:
-    """The names of the symbols that the sizes of parameters and results tell, or numbers among the parameters."""
+def most_found(value: Value) -> int | None:
+    """How many rows a tensor has at most that has one for each place found in another one, of known sizes."""
+    while value.op in ("Transpose", "Squeeze", "Gather", "NonZero", "Compress"):
+        given = [each for each in value.inputs if each is not None]
+        if value.op in ("NonZero", "Compress"):
+            return product_of(dims_of(given[-1].type))  # of Compress the mask
+        of_places = value.op == "Gather" and given[1].rank == 1
+        if of_places and product_of(dims_of(given[0].type)) is None:
+            return None
+        if value.op == "Gather" and not of_places and given[1].rank != 0:
+            return None
+        value = given[1] if of_places else given[0]
+    return None
+
+
+def product_of(sizes: Sequence[dims.Dim]) -> int | None:
+    """The product of sizes; None where one of them varies."""
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
+
+
+def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value] = ()) -> frozenset[str]:
+    """The names of the symbols that the sizes of parameters and results tell, or numbers among the parameters.
+
+    Who runs the file need not look at the sizes of its results: a condition on what they alone tell is kept like any
+    other that data decides.
+    """
     params = list(params)
     found = {port.binds for port, _ in params}
     for value in (*(value for _, value in params), *results):

@@ -108,7 +108,7 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     values = [boundary(scope, value) for value in values]
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
     scope.checks.extend(restated_checks(scope, captured))
-    checks = settled_checks(scope, [*noted_checks(scope, guards), *scope.checks], told_by(inputs.params, values))
+    checks = settled_checks(scope, [*noted_checks(scope, guards), *scope.checks], told_by(inputs.params))
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),

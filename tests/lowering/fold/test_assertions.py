@@ -156,18 +156,29 @@ def test_files_have_the_outputs_of_the_model_unless_checks_are_asked_for(tmp_pat
         assert [told["u0 < 5*b"], told["u0 > u1"]] == expected
 
 
-def test_what_results_and_inputs_tell_needs_no_output() -> None:
+def test_what_results_tell_is_a_condition_all_the_same() -> None:
+    """Who runs the file does not look at the sizes of its results."""
+
     def places(x: Any) -> Any:
         found = x.nonzero()
         torch._check(found.shape[0] > 2)
         return found
 
     program = irkit.to_onnx(places, (FOUR,))
-    assert program.checks == () and program.watched is program.ready
+    assert [check.text for check in program.checks] == ["u0 >= 3"]
     with pytest.raises(irkit.ContractError):
         program(torch.zeros(4))
     plain = irkit.to_onnx(lambda x: x.nonzero().shape[0] * x, (FOUR,))
     assert not any(">= 0" in check.text for check in plain.checks)
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_that_no_more_is_found_than_there_is_goes_without_saying(capture: Any) -> None:
+    def found(x: Any) -> Any:
+        return x.nonzero(), torch.where(x > 0)[0], x[x > 0], torch.masked_select(x, x > 1), torch.unique(x)
+
+    program = irkit.to_onnx(found, (FOUR,), capture=capture, data="refuse")
+    assert program.checks == ()
 
 
 def test_a_graph_has_the_results_of_the_model() -> None:
@@ -246,12 +257,22 @@ def test_the_broken_condition_is_told_where_the_runtime_fails_first() -> None:
 
 
 def test_the_line_is_told_where_the_runtime_fails() -> None:
+    def rows(i: Any, x: Any) -> Any:
+        return torch.nn.functional.embedding(i, x)
+
+    program = irkit.to_onnx(rows, (ints([1, 3]), torch.ones(4, 2)))
+    with pytest.raises(irkit.EvaluateError, match="ONNX Runtime cannot run the model on these inputs") as failure:
+        program(ints([1, 9]), torch.ones(4, 2))
+    assert "torch.nn.functional.embedding(i, x)" in failure.value.source
+
+
+def test_sizes_of_parts_that_are_not_the_whole_are_refused() -> None:
     def split(x: Any, sizes: Any) -> Any:
         return torch.split(x, sizes.tolist())
 
     program = irkit.to_onnx(split, (FOUR, ints([1, 3])))
     assert [part.tolist() for part in program(FOUR, ints([2, 2]))] == [[1, 1], [1, 1]]
-    with pytest.raises(irkit.EvaluateError, match="ONNX Runtime cannot run the model on these inputs") as failure:
+    with pytest.raises(irkit.ContractError, match=r"u0 \+ u1 == 4") as failure:
         program(FOUR, ints([2, 3]))
     assert "torch.split(x, sizes.tolist())" in failure.value.source
 
