@@ -514,11 +514,11 @@ def chosen(x: torch.Tensor) -> torch.Tensor:
 def test_what_is_checked_of_data_is_enforced_where_a_result_shows_it() -> None:
     program = to_onnx(chosen, (torch.tensor([1.0, -1.0] * 4),), capture="torch.export")
     line = f"test_guards.py:{chosen.__code__.co_firstlineno + 2} torch._check(count < 5)"
-    ((text, source),) = program.report.guards
-    assert text == "u0 <= 4" and source.endswith(line)
-    assert program.contract()["unchecked"] == [{"text": text, "source": source}]
+    ((text, source),) = [each for each in program.report.guards if each[0] == "u0 <= 4"]
+    assert source.endswith(line)
+    assert {"text": text, "source": source} in program.contract()["unchecked"]
     assert program(torch.tensor([1.0] * 4 + [-1.0] * 4)).shape == (4,)
-    with pytest.raises(irkit.ContractError, match=r"u0 is 8, and the model was captured for u0 in .0, 4.") as caught:
+    with pytest.raises(irkit.ContractError, match=r"asserts: u0 <= 4") as caught:
         program(torch.ones(8))
     assert caught.value.source == source
 
