@@ -117,7 +117,7 @@ def named(sizes: Mapping[str, int]) -> str:
 
 def cell(text: str) -> str:
     """Text that fits in a table cell."""
-    return " ".join(text.split()).replace("|", "\\|")[:300]
+    return " ".join(text.split()).replace("|", "\\|").replace("](", "] (")[:300]  # no link comes of code
 
 
 # ---------------------------------------------------------------------------------------------- the sweep
