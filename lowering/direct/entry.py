@@ -136,9 +136,8 @@ def eager_error_of(request: Request, training: Training) -> Exception | None:
             return error
         finally:
             for buffer, version, content in held if not training.records else ():
-                if buffer._version != version or not torch.equal(
-                    dense(buffer), dense(content)
-                ):  # batch norms write on the quiet
+                # batch norms write on the quiet
+                if buffer._version != version or not torch.equal(dense(buffer), dense(content)):
                     buffer.copy_(content)
     return None
 

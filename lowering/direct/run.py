@@ -425,7 +425,7 @@ def without_refused(ranges: Mapping[str, Range], guards: Sequence[Guard]) -> tup
         about = [guard for guard in kept if guard.expr is not None and size in guard.expr.free_symbols]
         alone = [guard for guard in about if len(guard.expr.free_symbols) == 1]
         low = known.lo
-        while low < SMALL and any(holds(guard.expr, {name: low}) is False for guard in alone):
+        while 0 <= low < SMALL and any(holds(guard.expr, {name: low}) is False for guard in alone):
             low += 1
         if low == 0 and about and sympy.And(*(at_zero(guard.expr, size) for guard in about)) == sympy.false:
             low = 1
