@@ -17,7 +17,7 @@ def bind_conditions(watched: Watched) -> Graph:
 
     ONNX has no operator that fails on purpose, but Gather fails for a place out of range: it takes row 0 of a table of
     one row where all conditions hold, and row 1 where one does not. The row is the shape to which each result is
-    reshaped: zeros, which keep every size and copy no element.
+    reshaped: zeros, which keep every size and copy no element. A scalar is itself the row that is taken.
     """
     if not watched.checks:
         return watched.graph
@@ -31,7 +31,6 @@ def held(value: Value, row: Value) -> Value:
     if not isinstance(value.type, Tensor):
         return value
     if not value.rank:
-        axis = op.Gather(const(np.zeros((1, 1), dtype=np.int64)), row, axis=0)
-        return op.Squeeze(op.Unsqueeze(value, [0]), axis).with_type(value.type)
+        return op.Gather(op.Unsqueeze(value, [0]), row, axis=0).with_type(value.type)
     kept = op.Gather(const(np.zeros((1, value.rank), dtype=np.int64)), row, axis=0)
     return op.Reshape(value, kept).with_type(value.type)

@@ -12,7 +12,24 @@ from tests.support import torch_files
 from tests.support.draws import drawn
 from tests.support.torch_files import TorchFile, in_one_line, torch_file
 from tests.tables.models import LAYERS
-from tests.tables.runtimes import IRKIT, NAMES, TORCH, batched, difference, page, total, verdicts, without_folders
+from tests.tables.runtimes import (
+    IRKIT,
+    NAMES,
+    TORCH,
+    Trial,
+    Verdict,
+    batched,
+    difference,
+    is_as_near,
+    is_near,
+    mark,
+    page,
+    sizes_of,
+    total,
+    verdict,
+    verdicts,
+    without_folders,
+)
 from tests.zoo.case import Case
 from tests.zoo.cases import CASES, case_named
 
@@ -22,7 +39,10 @@ INSTALLED = tuple(name for name in NAMES if RUNTIMES[name].version())
 MODELS = drawn("runtimes", [c.name for c in CASES if c.family not in LAYERS], 0, pinned=["gpt2_prompt"])
 """With queries that see no key, which tract answered with NaN."""
 
-SINGLE = drawn("runtimes' layers", [c.name for c in CASES if c.family in LAYERS], 6)
+FAILED = ("rnn_relu", "ctc_loss", "embedding_bag_max", "multi_label_margin_loss", "lp_pool3d")
+"""What a runtime refused, or got wrong, before its quirks were known."""
+
+SINGLE = drawn("runtimes' layers", [c.name for c in CASES if c.family in LAYERS], 6, pinned=FAILED)
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in MODELS), tuple(SINGLE)], ids="-".join)
@@ -84,6 +104,39 @@ def test_the_page_counts_what_passed_and_says_why_not() -> None:
     assert "tract 1; torch" in found and "ok, fixed | **fails**" in found
     assert "| bert | torch.onnx | tract | batch=1: a" in found
     assert batched(["a", "b", "c"], 2) == [("a", "b"), ("c",)]
+
+
+def test_rows_of_other_code_are_said() -> None:
+    row = {"case": "bert", "exporter": IRKIT, "runtime": "tract", "version": "1", "problem": "", "fixed": True}
+    assert "irkit's files are all of one state of the code" in page([{**row, "code": "a"}])
+    for others in ([row], [{**row, "code": "a"}, {**row, "case": "bert_eager", "code": "b"}]):
+        assert "irkit's files are all of several states of the code" in page(others)
+    assert mark({**row, "wide": True}) == "ok, fixed, float64"
+
+
+def test_what_differs_from_eager_passes_where_eager_is_as_far_from_the_model_in_float64() -> None:
+    exact = np.array([1.0, np.nan, 3.0])
+    eager = np.array([1.001, np.nan, 3.0], np.float32)
+    assert is_near(exact, eager, np.array([1.0, np.nan, 3.0008], np.float32))
+    for other in ([1.002, np.nan, 3.0], [1.0, 2.0, 3.0], [1.0, np.nan, np.inf]):
+        assert not is_near(exact, eager, np.array(other, np.float32))
+    assert not is_near(exact, eager, exact) and not is_near(exact, eager, eager[:2])
+    one = np.array([1, 2])
+    assert is_near(one, one, one) and not is_near(one, one, one + 1)
+
+
+def test_a_case_is_judged_by_its_model_in_float64() -> None:
+    case = case_named("lp_pool3d")
+    (x,), _ = case.inputs(case.traced)
+    right = case.model()(x).numpy()
+    assert is_as_near(case, case.traced, [right])
+    assert not is_as_near(case, case.traced, [right * np.float32(1.01)])
+    assert not is_as_near(case, case.traced, [right, right])
+    trial = Trial("lp_pool3d", problems_in=lambda answers: ["it differs" for _ in answers])
+    answers = [Answer((case.model()(case.inputs(dims)[0][0]).numpy(),)) for dims in sizes_of(case)]
+    assert verdict(trial, "tract", answers) == Verdict("lp_pool3d", "tract", wide=True)
+    ended = verdict(trial, "tract", [Answer(problem="it ended"), *answers[1:]])
+    assert ended.problem.endswith(": it differs") and not ended.wide
 
 
 def test_the_page_has_no_folders_of_a_machine() -> None:

@@ -26,19 +26,19 @@ def _scaled_tanh(x: Array, alpha: float, beta: float) -> Array:
     return alpha * np.tanh(beta * x)
 
 
-# Name: (function of x and of as many parameters as there are defaults, the defaults).
+# Name: (function of x and of as many parameters as there are defaults, the defaults, of float32 as ONNX's attributes).
 _ACTIVATIONS: Mapping[str, tuple[Callable[..., Array], tuple[float, ...]]] = {
     "relu": (relu, ()),
     "tanh": (np.tanh, ()),
     "sigmoid": (sigmoid, ()),
     "softsign": (softsign, ()),
     "softplus": (softplus, ()),
-    "leakyrelu": (leaky_relu, (0.01,)),
+    "leakyrelu": (leaky_relu, (float(np.float32(0.01)),)),
     "thresholdedrelu": (_thresholded, (1.0,)),
     "elu": (elu, (1.0,)),
     "affine": (_affine, (1.0, 0.0)),
     "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
-    "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
+    "hardsigmoid": (hard_sigmoid, (float(np.float32(0.2)), 0.5)),
 }
 
 

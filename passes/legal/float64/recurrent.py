@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from irkit.build import op
@@ -21,16 +21,47 @@ USUAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The activations of each layer that are meant where none are named."""
 
+Activation = Callable[..., Value]
+"""Takes a value and its parameters."""
+
+
+def affine(v: Value, alpha: float, beta: float) -> Value:
+    """alpha * v + beta"""
+    return op.Add(op.Mul(v, number(v, alpha)), number(v, beta))
+
+
+def kept_from(v: Value, alpha: float) -> Value:
+    """v where it is at least alpha, 0 elsewhere"""
+    return op.Where(op.GreaterOrEqual(v, number(v, alpha)), v, number(v, 0))
+
+
+ACTIVATIONS: Mapping[str, tuple[Activation, tuple[float, ...]]] = MappingProxyType(
+    {
+        "relu": (op.Relu, ()),
+        "tanh": (op.Tanh, ()),
+        "sigmoid": (op.Sigmoid, ()),
+        "softsign": (op.Softsign, ()),
+        "softplus": (op.Softplus, ()),
+        "leakyrelu": (lambda v, alpha: op.LeakyRelu(v, alpha=alpha), (0.01,)),
+        "thresholdedrelu": (kept_from, (1.0,)),
+        "elu": (lambda v, alpha: op.Elu(v, alpha=alpha), (1.0,)),
+        "affine": (affine, (1.0, 0.0)),
+        "scaledtanh": (lambda v, alpha, beta: affine(op.Tanh(affine(v, beta, 0)), alpha, 0), (1.0, 1.0)),
+        "hardsigmoid": (lambda v, alpha, beta: op.HardSigmoid(v, alpha=alpha, beta=beta), (0.2, 0.5)),
+    }
+)
+"""By its name in small letters, for ONNX takes any: the activation, and the parameters where none are given."""
+
 
 def recurrent(m: Match, value: Value) -> Expanded:
-    """The layer as Scans; None where activations are not the usual ones"""
+    """The layer as Scans; None where an activation is none of ONNX's"""
     x, w, r = value.inputs[:3]
     if x is None or w is None or r is None or value.attribute("layout"):
         return None
-    one = activation(value)
     hidden = value.attribute("hidden_size") or r.shape[2]
     count = {"bidirectional": 2}.get(attribute_of(value, "direction"), 1)
-    if one is None or type(hidden) is not int:
+    shaped = activations(value, count)
+    if shaped is None or type(hidden) is not int:
         return None
     begin = [initial(m, x, operand(value, i), count, hidden) for i in ((5, 6) if value.op == "LSTM" else (5,))]
     if any(state is None for state in begin):
@@ -46,7 +77,7 @@ def recurrent(m: Match, value: Value) -> Expanded:
         backwards = int(d == 1 or attribute_of(value, "direction") == "reverse")
         bias = operand(value, 3)
         parts = [part(v, d) for v in (w, r)] + [None if v is None else part(v, d) for v in (bias, operand(value, 7))]
-        found.append(direction(value, hidden, x, *parts, live, [part(s, d) for s in begin], one, backwards))  # type: ignore[arg-type]
+        found.append(direction(value, hidden, x, *parts, live, [part(s, d) for s in begin], shaped[d], backwards))  # type: ignore[arg-type]
     sides = [op.Unsqueeze(f[-1], vector([1])) for f in found]
     results = [sides[0] if count == 1 else op.Concat(*sides, axis=1)]
     for i in range(len(begin)):
@@ -55,13 +86,24 @@ def recurrent(m: Match, value: Value) -> Expanded:
     return tuple(results[: len(value.type.items)]) if isinstance(value.type, Tuple) else results[0]
 
 
-def activation(value: Value) -> Callable[[Value], Value] | None:
-    """What becomes of the sums of an RNN; None where a layer has other activations than the usual ones."""
-    named = tuple(value.attribute("activations") or ())
-    usual = USUAL[value.op]
-    if value.op == "RNN" and named and set(named) == {"Relu"}:
-        return op.Relu
-    return op.Tanh if named[: len(usual)] in ((), usual) and named[len(usual) :] in ((), usual) else None
+Shaped = Sequence[Callable[[Value], Value]]
+"""The activations of one direction."""
+
+
+def activations(value: Value, count: int) -> Sequence[Shaped] | None:
+    """The activations of each direction with their parameters, of what `clip` leaves of their operands; None where one
+    is none of ONNX's."""
+    usual, bound = USUAL[value.op], bounded(value)
+    named = tuple(value.attribute("activations") or usual * count)
+    alphas, betas = (iter(value.attribute(f"activation_{each}") or ()) for each in ("alpha", "beta"))
+    if len(named) != len(usual) * count or any(name.lower() not in ACTIVATIONS for name in named):
+        return None
+    found: list[Callable[[Value], Value]] = []
+    for name in named:
+        function, defaults = ACTIVATIONS[name.lower()]
+        given = tuple(next(each, d) for d, each in zip(defaults, (alphas, betas), strict=False))
+        found.append(lambda v, function=function, given=given: function(bound(v), *given))
+    return [found[d * len(usual) : (d + 1) * len(usual)] for d in range(count)]
 
 
 def part(v: Value, d: int) -> Value:
@@ -113,7 +155,7 @@ def direction(
     peeped: Value | None,
     live: Value | None,
     states: list[Value],
-    one: Callable[[Value], Value],
+    shaped: Shaped,
     backwards: int,
 ) -> tuple[Value, ...]:
     """(last states, what is seen at each time). What does not depend on the state is computed for all times at once.
@@ -123,11 +165,7 @@ def direction(
     many = GATES[value.op]
     gates = vector([hidden] * many)
     sums, inner = of_inputs(value.op, hidden, x, w, b)
-    clipped = bounded(value)
-
-    def sigmoid(v: Value) -> Value:
-        """Of a gate"""
-        return op.Sigmoid(clipped(v))
+    gate = shaped[0]
 
     # What the gates see of the cell through peepholes: of i, o and f, with nothing of the new one.
     holes = None if peeped is None else op.Split(peeped, vector([hidden] * 3), axis=0, outputs=3)
@@ -137,29 +175,29 @@ def direction(
         i, o, f, g = op.Split(op.Add(at, op.MatMul(h, turned(r))), gates, axis=1, outputs=many)
         if holes is not None:
             i, f = op.Add(i, op.Mul(holes[0], c)), op.Add(f, op.Mul(holes[2], c))
-        i = sigmoid(i)
-        kept = op.Sub(number(i, 1), i) if value.attribute("input_forget") else sigmoid(f)
-        c = op.Add(op.Mul(kept, c), op.Mul(i, op.Tanh(clipped(g))))
+        i = gate(i)
+        kept = op.Sub(number(i, 1), i) if value.attribute("input_forget") else gate(f)
+        c = op.Add(op.Mul(kept, c), op.Mul(i, shaped[1](g)))
         o = o if holes is None else op.Add(o, op.Mul(holes[1], c))
-        return op.Mul(sigmoid(o), op.Tanh(clipped(c))), c
+        return op.Mul(gate(o), shaped[2](c)), c
 
     def gru(h: Value, at: Value) -> tuple[Value, ...]:
         """The state after one time"""
         of_z, of_r, of_n = op.Split(at, gates, axis=1, outputs=many)
         by_z, by_r, by_n = (turned(v) for v in op.Split(r, gates, axis=0, outputs=many))
-        z, reset = sigmoid(op.Add(of_z, op.MatMul(h, by_z))), sigmoid(op.Add(of_r, op.MatMul(h, by_r)))
+        z, reset = gate(op.Add(of_z, op.MatMul(h, by_z))), gate(op.Add(of_r, op.MatMul(h, by_r)))
         if attribute_of(value, "linear_before_reset"):
             new = op.MatMul(h, by_n)
             new = op.Mul(reset, new if inner is None else op.Add(new, inner))
         else:
             new = op.MatMul(op.Mul(reset, h), by_n)
             new = new if inner is None else op.Add(new, inner)
-        n = op.Tanh(clipped(op.Add(of_n, new)))
+        n = shaped[1](op.Add(of_n, new))
         return (op.Add(op.Mul(op.Sub(number(z, 1), z), n), op.Mul(z, h)),)
 
     def rnn(h: Value, at: Value) -> tuple[Value, ...]:
         """The state after one time"""
-        return (one(clipped(op.Add(at, op.MatMul(h, turned(r))))),)
+        return (gate(op.Add(at, op.MatMul(h, turned(r)))),)
 
     step = {"LSTM": lstm, "GRU": gru, "RNN": rnn}[value.op]
     return scanned(step, states, sums, live, backwards)

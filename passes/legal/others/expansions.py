@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+import attrs
 import numpy as np
 
 from irkit.build import call, const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tuple, types_of
+from irkit.core.types import DType, Tensor, Tuple, types_of
 from irkit.core.vocabulary import ITEM, SHAPE_VECTOR
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
@@ -196,6 +198,12 @@ def product_by_sums(m: Match, value: Value) -> Value | None:
     return op.Squeeze(found, vector(without)) if without else found
 
 
+def is_square(value: Value) -> bool:
+    """True for a product of a tensor by itself, and for its second power."""
+    x, y = value.inputs
+    return x is y if value.op == "Mul" else y is not None and y.blob is not None and bool(np.all(y.blob.array == 2))
+
+
 def square_by_neighbour(m: Match, value: Value) -> Value | None:
     """x * x -> (x + 1) * x - x, which wraps around alike"""
     x = value.inputs[0]
@@ -356,6 +364,95 @@ def scan_forwards(m: Match, value: Value) -> Any:
 def turned(v: Value, axis: int) -> Value:
     """The tensor with one axis from its end."""
     return op.Slice(v, vector([-1]), vector([np.iinfo(np.int64).min]), vector([axis]), vector([-1]))
+
+
+def handed_on(m: Match, value: Value) -> Any:
+    """Scan whose steps see values from around it -> a Scan that has these as states, which each step hands on"""
+    operands, captures = operand_groups(value)
+    if not captures or any(not isinstance(each.type, Tensor) for each in captures):
+        return None
+    many, body = value.attribute("num_scan_inputs"), value.bodies[0]
+    states, sequences = operands[: len(operands) - many], operands[len(operands) - many :]
+    taken, seen = body.params[: len(operands)], body.params[len(operands) :]
+    params = (*taken[: len(states)], *seen, *taken[len(states) :])
+    results = (*body.results[: len(states)], *map(op.Identity, seen), *body.results[len(states) :])
+    step = attrs.evolve(body, params=params, results=results)
+    given = {name: each for name, each in value.attributes if name != "captures"}
+    parts = as_tuple(call("Scan", [*states, *captures, *sequences], {**given, "body": step}))
+    found = (*parts[: len(states)], *parts[len(states) + len(captures) :])
+    return found if isinstance(value.type, Tuple) else found[0]
+
+
+def squeezed_by_lookup(m: Match, value: Value) -> Value | None:
+    """Squeeze(x, axes) of one element by an axis that is computed, and has to be 0 -> the element at that place"""
+    x, axes = value.inputs
+    if x is None or axes is None or x.rank != 1 or value.rank or axes.rank != 1 or axes.shape[0] != 1:
+        return None
+    return op.Squeeze(op.Gather(x, axes), vector([0]))
+
+
+def has_sizes(value: Value) -> bool:
+    """True for an operator among whose data are integers that tract computes as sizes: sizes, Casts to int64, and what
+    it makes of them."""
+    if value.op.startswith("Scatter") and attribute_of(value, "reduction") in (None, "none"):
+        return False
+    return any(each.op in MEASURES for each in sources_of(value))
+
+
+MEASURES = frozenset(("Cast", "Shape", "Size", SHAPE_VECTOR))
+"""Operators whose int64 is computed as sizes."""
+
+WHOLE = frozenset(("Concat", "Add", "Sub", "Min", "Max", "Range"))
+"""Operators that make sizes of all of their operands."""
+
+FIRST = frozenset((*VIEWS, "Expand", "Transpose", "Slice", "Gather", "ReduceSum"))
+"""Operators that make sizes of their first operand."""
+
+SMALL = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
+"""Element types of which sums stay within 32 bits, in any tensor that has room in memory."""
+
+
+def sources_of(value: Value) -> list[Value]:
+    """What the int64 among the data of an operator is made of, as far as tract makes sizes of sizes."""
+    pending = [v for at in DATA.get(value.op, (0,)) if (v := operand(value, at)) is not None and v.dtype is DType.INT64]
+    seen, found = set(map(id, pending)), list[Value]()
+    while pending:
+        v = pending.pop()
+        further = v.inputs if v.op in WHOLE else v.inputs[1:] if v.op == "Where" else v.inputs[:1]
+        if v.op not in WHOLE and v.op not in FIRST and v.op != "Where":
+            found.append(v)
+            continue
+        further = [x for x in further if x is not None and id(x) not in seen]
+        seen.update(map(id, further))
+        pending += further
+    return found
+
+
+def is_small(v: Value) -> bool:
+    """True for sizes, for Casts of few bits, and for numbers of 32 bits."""
+    if v.blob is not None:
+        return v.blob.array.size == 0 or bool(np.abs(v.blob.array).max() <= np.iinfo(np.int32).max)
+    return v.op in MEASURES and (v.op != "Cast" or (v.inputs[0] is not None and v.inputs[0].dtype in SMALL))
+
+
+def in_32_bits(m: Match, value: Value) -> Any:
+    """An operator on sizes, or on Casts of few bits -> the same on int32"""
+    if not all(map(is_small, sources_of(value))):
+        return None
+    data = DATA.get(value.op, (0,))
+    narrow = [op.Cast(v, to=DType.INT32) if at in data and v is not None else v for at, v in enumerate(value.inputs)]
+    parts = as_tuple(call(value.op, narrow, dict(value.attributes), outputs=len(types_of(value.type))))
+    found = tuple(op.Cast(v, to=DType.INT64) if v.dtype is DType.INT32 else v for v in parts)
+    return found if isinstance(value.type, Tuple) else found[0]
+
+
+DATA: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("Pad", "ScatterElements", "ScatterND"), (0, 2)),
+        **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), (0, 1)),
+    }
+)
+"""The operands that have the element type of the result, of operators that have more than the first one."""
 
 
 def counts_down(value: Value) -> bool:

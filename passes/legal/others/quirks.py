@@ -7,7 +7,7 @@ element type; where none of these is, the export is refused with the reason. doc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -16,6 +16,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.pattern import attribute_of
 from passes.analysis.questions import operand
+from passes.legal.float64.recurrent import USUAL
 from passes.legal.others.expansions import (
     Expansion,
     attention,
@@ -29,9 +30,13 @@ from passes.legal.others.expansions import (
     expand_by_lookups,
     expand_of_scalar,
     gather_elements,
+    handed_on,
     has_negative,
+    has_sizes,
+    in_32_bits,
     is_backwards,
     is_computed,
+    is_square,
     keeps_extremes,
     kept_extreme,
     laid_out_mean,
@@ -46,6 +51,7 @@ from passes.legal.others.expansions import (
     sliced_and_padded,
     split_by_slices,
     square_by_neighbour,
+    squeezed_by_lookup,
 )
 from passes.legal.runtime.quirks import Quirk
 from passes.targets.measured import OPENVINO, REFERENCE, TRACT
@@ -109,6 +115,18 @@ def begins_anywhere(value: Value) -> bool:
     return any(operand(value, at) is None for at in ((5, 6) if value.op == "LSTM" else (5,)))
 
 
+def shaped_by(*known: str) -> Callable[[Value], bool]:
+    """Asks a recurrent layer whether it has other activations than those, or where none are given than the usual."""
+
+    def asked(value: Value) -> bool:
+        """True where it has"""
+        named = tuple(name.title() for name in value.attribute("activations") or ())
+        usual = USUAL[value.op]
+        return not set(named) <= set(known) if known else named not in ((), usual, usual * 2)
+
+    return asked
+
+
 OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
     OPENVINO: (
         Other(Quirk("gather_of_part", ("GatherElements",), "indices of other sizes than the data along other axes",
@@ -130,6 +148,12 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
                     version=OV)),
         Other(Quirk("peepholes", ("LSTM",), "peepholes", "OpenVINO leaves the peepholes of an LSTM out",
                     "a Scan for each direction", lambda v: operand(v, 7) is not None, version=OV), recurrent),
+        Other(Quirk("seen_by_steps", ("Scan",), "values from around it",
+                    "OpenVINO has Scan whose steps see nothing from around it", "a Scan that hands them on as states",
+                    lambda v: v.attribute("captures", 0) > 0, version=OV), handed_on),
+        Other(Quirk("activations_beyond", LAYERS, "activations other than Sigmoid, Tanh and Relu",
+                    "OpenVINO has the activations Sigmoid, Tanh and Relu", "a Scan for each direction",
+                    shaped_by("Sigmoid", "Tanh", "Relu"), version=OV), recurrent),
         Other(Quirk("ignored_classes", ("NegativeLogLikelihoodLoss",), "ignore_index",
                     "OpenVINO has NegativeLogLikelihoodLoss without ignore_index", "ONNX's definition",
                     lambda v: v.attribute("ignore_index") is not None, version=OV), by_definition),
@@ -150,9 +174,21 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("product_of_integers", ("MatMul",), "integers of 64 bits, or of 32 without a sign",
                     "tract ends the process at MatMul of integers but int32", "sums of products",
                     lambda v: v.dtype in (DType.INT64, DType.UINT64, DType.UINT32), version=TR), product_by_sums),
-        Other(Quirk("square_of_integers", ("Mul",), "a tensor by itself, of integers of 16 or 64 bits, or uint32",
+        Other(Quirk("square_of_integers", ("Mul", "Pow"), "a tensor by itself, of integers of 16 or 64 bits, or uint32",
                     "tract makes a square of it, which it has for int8, uint8 and int32 only", "(x + 1) * x - x",
-                    lambda v: v.inputs[0] is v.inputs[1] and v.dtype in SQUARELESS, version=TR), square_by_neighbour),
+                    lambda v: v.dtype in SQUARELESS and is_square(v), version=TR), square_by_neighbour),
+        Other(Quirk("sizes_as_data", ("CumSum", "ArgMax", "ArgMin", "TopK", "Sign", "NonZero", "Pad", "ScatterElements",
+                                      "ScatterND", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"),
+                    "int64 of sizes and Casts", "tract computes int64 that is cast, and sizes, in an element type of "
+                    "its own, which this operator does not take", "int32, where that has room", has_sizes, version=TR),
+              in_32_bits),
+        Other(Quirk("squeezed_axis", ("Squeeze",), "an axis that is computed",
+                    "tract has Squeeze along axes that are constants only", "a Gather, of one element",
+                    lambda v: (axes := operand(v, 1)) is not None and axes.blob is None, version=TR),
+              squeezed_by_lookup),
+        Other(Quirk("usual_activations", LAYERS, "other activations than the usual ones",
+                    "tract takes no word of activations, and computes with the usual ones",
+                    "a Scan for each direction", shaped_by(), version=TR), recurrent),
         Other(Quirk("varying_lengths", LAYERS, "lengths of samples",
                     "tract takes lengths of samples that are constants only", "a Scan for each direction",
                     has_lengths, version=TR), recurrent),
@@ -202,6 +238,9 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
               gather_elements),
         Other(Quirk("all_times", LAYERS, "lengths of samples", "the reference evaluator goes over all times",
                     "a Scan for each direction", has_lengths, version=RE), recurrent),
+        Other(Quirk("given_activations", LAYERS, "other activations than the usual ones",
+                    "the reference evaluator has the usual activations only, and takes others of GRU and LSTM for them",
+                    "a Scan for each direction", shaped_by(), version=RE), recurrent),
         Other(Quirk("scanned_backwards", ("Scan",), "directions backwards",
                     "the reference evaluator has Scan forwards only", "a Scan of what is turned around",
                     is_backwards, version=RE), scan_forwards),

@@ -20,6 +20,7 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
 from irkit.ops.schemas import spec
 from passes.legal.float64.functions import DOUBLES, erfc
+from passes.legal.float64.recurrent import ACTIVATIONS, USUAL
 from passes.legal.legalize import legalize
 from passes.legal.runtime.neighbours import DOUBLE_WINDOWS
 from passes.targets import target_of
@@ -272,8 +273,12 @@ def test_recurrent_layers(data: Drawn, symbolic: bool, name: str) -> None:
         param(tensor("f64", d, x.shape[1], hidden)) for _ in range((1 + (name == "LSTM")) * data.draw(st.booleans()))
     ]
     more: dict[str, Any] = {"linear_before_reset": data.draw(st.integers(0, 1))} if name == "GRU" else {}
-    if name == "RNN" and data.draw(st.booleans()):
-        more["activations"] = ["Relu"] * d
+    if data.draw(st.booleans()):
+        drawn = [data.draw(st.sampled_from(sorted(ACTIVATIONS))) for _ in range(d * len(USUAL[name]))]
+        more["activations"] = [each.title() if data.draw(st.booleans()) else each for each in drawn]
+        for at, each in enumerate(("activation_alpha", "activation_beta")):
+            if data.draw(st.booleans()):
+                more[each] = [0.5 + 0.25 * i for i, n in enumerate(drawn) if len(ACTIVATIONS[n][1]) > at]
     if data.draw(st.booleans()):
         more["clip"] = 0.5
     if name == "LSTM" and data.draw(st.booleans()):

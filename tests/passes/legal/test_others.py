@@ -135,6 +135,58 @@ def image(shape: tuple[int, ...]) -> Value:
     return param(tensor("f32", *shape))
 
 
+def seen_around() -> list[Graph]:
+    """Scans whose steps see tensors from around them: of states and rows, of rows alone, of a sequence as it is."""
+    x, s, c = param(tensor("f32", "n", 4)), param(tensor("f32", 4)), param(tensor("f32", 4))
+    total, rows = op.Scan(
+        s, x, num_scan_inputs=1, body=lambda a, row: (op.Add(a, op.Mul(row, c)), op.Sub(a, op.Add(c, s)))
+    )
+    (alone,) = op.Scan(x, num_scan_inputs=1, body=lambda row: op.Mul(row, op.Gather(x, np.int64(0))))
+    return [Graph((x, s, c), (total, rows)), Graph((x,), (alone,))]
+
+
+def sizes_as_data() -> list[Graph]:
+    """Operators on integers that are cast from bools, and on sizes."""
+    mask, x = param(tensor("bool", 3, 3)), param(tensor("f32", "n", 3))
+    cast, size = op.Cast(mask, to=DType.INT64), op.Gather(op.Shape(x), np.array([0]))
+    sizes = op.Expand(size, np.array([3]))
+    places, minus = const(np.array([2, 0, 0])), op.Sub(op.Add(cast, cast), np.int64(1))
+    made = [
+        op.CumSum(cast, np.int64(1)),
+        op.CumSum(op.Where(mask, minus, np.int64(5)), np.int64(0)),
+        op.ArgMax(minus, axis=1),
+        op.ArgMin(cast, axis=0, keepdims=0),
+        op.Sign(minus),
+        op.NonZero(cast),
+        op.Pad(cast, np.array([0, 1, 2, 0]), np.int64(7)),
+        op.BitwiseAnd(cast, minus),
+        op.BitwiseNot(cast),
+        *op.TopK(minus, np.array([2])),
+    ]
+    scattered = [
+        op.ScatterElements(sizes, places, op.Range(np.int64(0), np.int64(3), np.int64(1)), reduction="min"),
+        op.ScatterND(sizes, op.Unsqueeze(places, np.array([1])), sizes, reduction="add"),
+    ]
+    return [*(of(each, mask) for each in made), *(of(each, x) for each in scattered)]
+
+
+def squeezed() -> Graph:
+    """One number, squeezed along an axis that data say: 0."""
+    x, places = param(tensor("f32", 4)), param(tensor("i64", 2))
+    axis = op.Sub(op.Gather(places, np.array([0])), np.int64(4))
+    return of(op.Squeeze(op.ReduceSum(x), axis), x, places)
+
+
+def shaped(*directions: str, **activations: list[str]) -> list[Graph]:
+    """Recurrent layers of other activations than the usual ones."""
+    ways = {way: 1 + (way == "bidirectional") for way in directions}
+    return [
+        layer(kind, direction=way, activations=names * many)  # type: ignore[arg-type]
+        for kind, names in activations.items()
+        for way, many in ways.items()
+    ]
+
+
 SQUARE, PLACES = param(tensor("f32", 70, 70)), param(tensor("i64", 5, 2))
 COUNTS = param(tensor("i64", 2))
 ADDED = param(tensor("f32", 5))
@@ -174,7 +226,17 @@ GRAPHS = {
         of(op.MatMul(COUNTS, op.Transpose(PLACES)), COUNTS, PLACES),
         of(op.MatMul(COUNTS, COUNTS), COUNTS),
     ],
-    "square_of_integers": [of(op.Mul(COUNTS, COUNTS), COUNTS)],
+    "square_of_integers": [of(op.Mul(COUNTS, COUNTS), COUNTS), of(op.Pow(COUNTS, np.int64(2)), COUNTS)],
+    "sizes_as_data": sizes_as_data(),
+    "squeezed_axis": [squeezed()],
+    "seen_by_steps": seen_around(),
+    "activations_beyond": shaped(
+        "forward", "bidirectional", RNN=["Elu"], GRU=["HardSigmoid", "Tanh"], LSTM=["Sigmoid", "Softsign", "Tanh"]
+    ),
+    "usual_activations": shaped("forward", RNN=["Relu"], GRU=["Tanh", "Tanh"], LSTM=["Sigmoid", "Tanh", "Relu"]),
+    "given_activations": shaped(
+        "forward", "bidirectional", RNN=["Relu"], GRU=["Sigmoid", "Relu"], LSTM=["HardSigmoid", "Tanh", "LeakyRelu"]
+    ),
     "vector_of_padding": [of(op.Pad(X, np.array([1, 0, 0, 2]), const(np.ones(1, np.float32))), X)],
     "places_from_the_end": [
         of(op.GatherND(SQUARE, PLACES), SQUARE, PLACES),
@@ -235,6 +297,29 @@ def test_what_nothing_stands_for_is_refused_with_its_reason(name: str) -> None:
     with pytest.raises(RewriteError) as refused:
         prepare(REFUSED[name], NAMED[provider])
     assert row.quirk.reason in str(refused.value)
+
+
+def test_integers_without_room_in_32_bits_are_refused_where_tract_computes_them_as_sizes() -> None:
+    x, i = param(tensor("f32", 3)), param(tensor("i64", 3))
+    for sizes in (op.Cast(x, to=DType.INT64), op.Add(i, op.Cast(op.Greater(x, 0.0), to=DType.INT64))):
+        with pytest.raises(RewriteError, match="an element type of its own, which this operator does not take"):
+            prepare(Graph((x, i), (op.CumSum(sizes, np.int64(0)),)), "tract")
+    assert "Cast" not in [v.op for v in prepare(of(op.CumSum(i, np.int64(0)), i), "tract").order]
+
+
+def test_usual_activations_are_left_alone() -> None:
+    names = {"RNN": ["Tanh"], "GRU": ["sigmoid", "tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+    for target in ("openvino", "tract", "onnx-reference"):
+        for graph in shaped("forward", "bidirectional", **names):
+            assert not {"Scan"} & {v.op for v in prepare(graph, target).order}
+    (relu,) = shaped("forward", RNN=["Relu"])
+    assert "RNN" in [v.op for v in prepare(relu, "openvino").order]
+
+
+def test_an_activation_that_onnx_does_not_have_is_refused() -> None:
+    (graph,) = shaped("forward", RNN=["Gelu"])
+    with pytest.raises(RewriteError, match="no word of activations"):
+        prepare(graph, "tract")
 
 
 def test_uses_that_are_right_are_left_alone() -> None:
