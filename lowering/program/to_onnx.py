@@ -36,6 +36,7 @@ from passes.pipelines.rule_sets import text_of
 from passes.preparing.finish import finish
 from passes.quantization.biases import integer_biases, said_of_biases
 from passes.targets import Target
+from passes.targets.targets import provider_note
 from passes.whole_graph.seeded import seeded
 
 
@@ -152,7 +153,7 @@ def report_of(
         nodes=nodes,
         seconds=seconds,
         weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
-        notes=low.captured.notes,
+        notes=(*low.captured.notes, *filter(None, [provider_note(target.provider)])),
         rewritten=low.captured.rewritten,
         assumed=tuple((f.text, f.source) for f in ready.signature.facts if f.kind == FINITE),
         lengths=tuple(f.text for f in facts if f.kind == "length"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import Any
 
 import attrs
 import onnx.defs
@@ -234,14 +235,12 @@ def kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
     runtime as they were measured.
 
     A provider that this build of ONNX Runtime does not have is taken to have the kernels of the CPU: nothing else is
-    known of it.
+    known of it (`provider_note` says so).
     """
     if provider in MEASURED:
         return measured_kernels(provider)
-    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
-
-    listed = get_all_opkernel_def()
-    known = provider if any(k.provider == provider for k in listed) else "CPUExecutionProvider"
+    listed = listed_kernels()
+    known = provider if any(k.provider == provider for k in listed) else CPU
     found: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in listed:
         if kernel.provider == known:
@@ -249,6 +248,28 @@ def kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
             first, last = kernel.version_range
             found.setdefault((kernel.domain, kernel.op_name), []).append((first, last, bound))
     return MappingProxyType({key: tuple(rows) for key, rows in found.items()})
+
+
+def listed_kernels() -> Sequence[Any]:
+    """The kernels of all providers that the installed ONNX Runtime was built with."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    return get_all_opkernel_def()
+
+
+@lru_cache(maxsize=16)
+def provider_note(provider: str) -> str:
+    """What is to be known of a provider of ONNX Runtime other than the CPU; empty for that, and for other runtimes."""
+    if provider == CPU or not provider.endswith("Provider"):
+        return ""
+    called = "calls of the program itself run on the CPU"
+    if any(kernel.provider == provider for kernel in listed_kernels()):
+        return f"no cost was measured on {provider}, so no operator of ONNX Runtime's own is taken there; {called}"
+    return f"the installed ONNX Runtime has no {provider}: it is taken to have the kernels of the CPU; {called}"
+
+
+CPU = "CPUExecutionProvider"
+"""The provider that every build of ONNX Runtime has, and whose costs were measured."""
 
 
 @lru_cache(maxsize=16)

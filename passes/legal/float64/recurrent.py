@@ -35,6 +35,26 @@ def kept_from(v: Value, alpha: float) -> Value:
     return op.Where(op.GreaterOrEqual(v, number(v, alpha)), v, number(v, 0))
 
 
+def leaky(v: Value, alpha: float) -> Value:
+    """v where it is above 0, alpha * v elsewhere"""
+    return op.LeakyRelu(v, alpha=alpha)
+
+
+def exponential(v: Value, alpha: float) -> Value:
+    """v where it is above 0, alpha * (e**v - 1) elsewhere"""
+    return op.Elu(v, alpha=alpha)
+
+
+def scaled_tanh(v: Value, alpha: float, beta: float) -> Value:
+    """alpha * tanh(beta * v)"""
+    return op.Mul(op.Tanh(op.Mul(v, number(v, beta))), number(v, alpha))
+
+
+def hard_sigmoid(v: Value, alpha: float, beta: float) -> Value:
+    """alpha * v + beta between 0 and 1"""
+    return op.HardSigmoid(v, alpha=alpha, beta=beta)
+
+
 ACTIVATIONS: Mapping[str, tuple[Activation, tuple[float, ...]]] = MappingProxyType(
     {
         "relu": (op.Relu, ()),
@@ -42,12 +62,12 @@ ACTIVATIONS: Mapping[str, tuple[Activation, tuple[float, ...]]] = MappingProxyTy
         "sigmoid": (op.Sigmoid, ()),
         "softsign": (op.Softsign, ()),
         "softplus": (op.Softplus, ()),
-        "leakyrelu": (lambda v, alpha: op.LeakyRelu(v, alpha=alpha), (0.01,)),
+        "leakyrelu": (leaky, (0.01,)),
         "thresholdedrelu": (kept_from, (1.0,)),
-        "elu": (lambda v, alpha: op.Elu(v, alpha=alpha), (1.0,)),
+        "elu": (exponential, (1.0,)),
         "affine": (affine, (1.0, 0.0)),
-        "scaledtanh": (lambda v, alpha, beta: affine(op.Tanh(affine(v, beta, 0)), alpha, 0), (1.0, 1.0)),
-        "hardsigmoid": (lambda v, alpha, beta: op.HardSigmoid(v, alpha=alpha, beta=beta), (0.2, 0.5)),
+        "scaledtanh": (scaled_tanh, (1.0, 1.0)),
+        "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
     }
 )
 """By its name in small letters, for ONNX takes any: the activation, and the parameters where none are given."""
@@ -102,8 +122,15 @@ def activations(value: Value, count: int) -> Sequence[Shaped] | None:
     for name in named:
         function, defaults = ACTIVATIONS[name.lower()]
         given = tuple(next(each, d) for d, each in zip(defaults, (alphas, betas), strict=False))
-        found.append(lambda v, function=function, given=given: function(bound(v), *given))
+        found.append(bounded_by(bound, function, given))
     return [found[d * len(usual) : (d + 1) * len(usual)] for d in range(count)]
+
+
+def bounded_by(
+    bound: Callable[[Value], Value], function: Activation, given: tuple[float, ...]
+) -> Callable[[Value], Value]:
+    """The activation with its parameters, of what `bound` leaves of its operand."""
+    return lambda v: function(bound(v), *given)
 
 
 def part(v: Value, d: int) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import onnxruntime
 import pytest
 import torch
 
@@ -94,3 +95,14 @@ def test_progress_is_called() -> None:
     wrong: Any = 1
     with pytest.raises(CaptureError, match="progress is 1"):
         irkit.to_onnx(torch.relu, (torch.zeros(2),), progress=wrong)
+
+
+def test_a_provider_that_the_installed_runtime_lacks_is_told() -> None:
+    x = torch.randn(2, 3)
+    notes = irkit.to_onnx(torch.nn.GELU(), (x,), target="onnxruntime-cuda").report.notes
+    available = "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+    told = "no cost was measured on" if available else "the installed ONNX Runtime has no"
+    assert [note.partition(" CUDAExecutionProvider")[0] for note in notes] == [told]
+    assert "run on the CPU" in notes[0]
+    for target in ("onnxruntime-cpu", "onnxruntime-web", "onnx", "tract"):
+        assert not irkit.to_onnx(torch.nn.GELU(), (x,), target=target).report.notes
