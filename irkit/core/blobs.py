@@ -25,6 +25,9 @@ from irkit.support.watch import SampleWatch, Watch, distinct
 SMALL = 1024
 """Blobs of up to this many bytes are compared and shared by content; larger ones by identity."""
 
+PART = 1 << 16
+"""How many elements are looked at a time, which stay in a processor's cache."""
+
 COPIED = 1 << 14
 """Contents of up to this many bytes that lie in somebody else's memory, or in a large file, are copied at once."""
 
@@ -125,12 +128,18 @@ class Blob:
         """How many elements there are."""
         return math.prod(self.shape)
 
-    @once
+    @once_watched
     def extremes(self) -> tuple[float, float]:
         """The least and the greatest of the numbers, NaN where one is NaN; zeros where there are none. Kept once asked
-        for."""
-        numbers = self.array.astype(np.float64, copy=False)  # those of ml_dtypes warn of NaN
-        return (float(numbers.min()), float(numbers.max())) if self.size else (0.0, 0.0)
+        for; the content is read once, some at a time, and not kept."""
+        flat = self.read().ravel(order="K")
+        parts = [flat[at : at + PART] for at in range(0, self.size, PART)]
+        if self.dtype not in (DType.FLOAT, DType.DOUBLE):  # those of ml_dtypes warn of NaN
+            found = [(part.min(), part.max()) for part in (part.astype(np.float64) for part in parts)]
+        else:
+            found = [(part.min(), part.max()) for part in parts]
+        least, greatest = np.array(found or [(0.0, 0.0)], np.float64).T
+        return float(least.min()), float(greatest.max())
 
     @once
     def uniform(self) -> Any:

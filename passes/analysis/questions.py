@@ -185,45 +185,67 @@ class UnreadError(AbsentError):
     every: tuple[Value, ...] = ()
 
 
-def is_moderate(*constants: Value | None) -> bool:
+def is_moderate(*constants: Value | None, weight: Value | None = None, factor: Value | None = None) -> bool:
     """False where weights may leave the range of their element type when they are multiplied by one of the constants:
-    beyond the root of the largest number, and for a single number also below what that divides 1 by.
+    beyond the root of the largest number, and for a single number also below what that divides 1 by. A `weight` is
+    multiplied by one `factor` alone.
 
-    Constants of more than `SMALL` elements are not looked at, which would read large weights twice; and what is not
-    there is taken for moderate.
+    All numbers are looked at, but for those of a large weight whose factor is never above 1: such a product is in
+    range whatever the weight holds, and large weights are not read twice. What is not there is taken for moderate.
     """
-    return all(each is None or has_moderate_numbers(each) for each in constants)
+    if not all(each is None or has_moderate_numbers(each) for each in (*constants, factor)):
+        return False
+    if weight is None or (is_large(weight) and factor is not None and greatest_size(factor) <= 1):
+        return True
+    return has_moderate_numbers(weight)
+
+
+def is_large(value: Value) -> bool:
+    """Whether a constant has more elements than rules look at for nothing."""
+    return value.blob is not None and value.blob.size > SMALL
 
 
 def has_moderate_numbers(value: Value) -> bool:
     """Whether `is_moderate` takes a constant."""
     blob = value.blob
-    if blob is None or not value.dtype.is_float or not 0 < blob.size <= SMALL:
+    if blob is None or not value.dtype.is_float or not blob.size:
         return True
     bound = float(ml_dtypes.finfo(value.dtype.numpy).max) ** 0.5
+    sizes = sizes_of(value)
+    if blob.size == 1:
+        return all(size == 0 or 1 / bound <= size <= bound for size in sizes)
+    return all(size <= bound for size in sizes)
+
+
+def greatest_size(value: Value) -> float:
+    """The greatest size of a number of a constant, NaN where one is NaN, 0 where there are none."""
+    return float(np.max(sizes_of(value), initial=0.0))
+
+
+def sizes_of(value: Value) -> tuple[float, ...]:
+    """The greatest size of a number of a constant, NaN where one is NaN; where it stands for those of layers that are
+    alike, of each. () for what is not there."""
+    blob = value.blob
+    if blob is None:
+        return ()
     try:
         with np.errstate(all="ignore"):
-            size = np.abs(blob.read().astype(np.float64))
+            least, greatest = blob.extremes
     except UnreadError as error:
         held = blob if blob.turned is None else blob.turned
         if held is not error.stands:
             raise
-        return is_moderate(*error.every)  # a layer may do what all of them may
+        return tuple(size for each in error.every for size in sizes_of(each))  # a layer may do what all of them may
     except AbsentError:
         if blob.size == 1:
             raise
-        return True
-    if blob.size == 1:
-        return not size.any() or bool(1 / bound <= size.reshape(()) <= bound)
-    return bool(np.all(size <= bound))
+        return ()
+    return (float(np.maximum(-least, greatest)),)
 
 
-def divides_moderately(value: Value) -> bool:
-    """Whether `is_moderate` takes what is 1 divided by a constant."""
-    blob = value.blob
-    if blob is None or not value.dtype.is_float or not 0 < blob.size <= SMALL:
-        return True
-    return is_moderate(computed_constant(value, value.shape, inverse, [value]))
+def inverse_of(value: Value) -> Value:
+    """1 divided by a constant, computed when it is asked for."""
+    return computed_constant(value, value.shape, inverse, [value])
 
 
 def inverse(array: np.ndarray) -> np.ndarray:

@@ -21,11 +21,13 @@ from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.core.vocabulary import ITEM
+from irkit.errors import RewriteError
 from irkit.ops.schemas import BODIES
 from irkit.ops.types.context import contents
 from irkit.pattern import attribute_of, hole
 from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from irkit.rewriting.rules import Sample
+from irkit.support.results import as_tuple
 from passes.analysis.questions import number
 
 EXTREMES = ("ReduceMax", "ReduceMin")
@@ -385,7 +387,21 @@ def where_written(rule: Rule) -> Rule:
             return decline("the model itself writes no NaN there")
         return rule.function(m)
 
-    return Rule(f"written_{rule.name}", rule.pattern, function, rule.exact, rule.doc)
+    def sample(rng: np.random.Generator) -> Value:
+        made = rule.sample(rng) if rule.sample is not None else None
+        if not isinstance(made, Value) or made.inputs[0] is None:
+            raise RewriteError(f"{rule.name} has no sample of one operator", hint="give it one: keeping(..., sample)")
+        odd = _written(rng, made.inputs[0], made.op in POOLS)
+        first = as_tuple(call(made.op, [odd, *made.inputs[1:]], dict(made.attributes)))[0]
+        return first.inputs[0] if first.op == ITEM and first.inputs[0] is not None else first
+
+    return Rule(f"written_{rule.name}", rule.pattern, function, rule.exact, rule.doc, sample=sample)
+
+
+def _written(rng: np.random.Generator, x: Value, infinity: bool) -> Value:
+    """x with NaN, or -inf where that matters too, put in the place of some elements."""
+    odd = -np.inf if infinity and rng.random() < 0.5 else np.nan
+    return op.Where(param(Tensor(DType.BOOL, x.shape)), x, number(x, odd))
 
 
 def in_bodies(m: Match) -> Made:
@@ -395,6 +411,21 @@ def in_bodies(m: Match) -> Made:
         return decline("nothing is put in order there")
     names = BODIES[m.root.op]
     return call(m.root.op, list(m.root.inputs), {**dict(m.root.attributes), **dict(zip(names, bodies, strict=True))})
+
+
+def _branches(rng: np.random.Generator) -> Value:
+    x, y = (param(tensor("f32", "batch", 4)) for _ in range(2))
+    given = {"keepdims": int(rng.integers(2))}
+    first, second = (lambda v=v: (call(EXTREMES[int(rng.integers(2))], [v, np.array([1])], given),) for v in (x, y))
+    made = op.If(param(tensor("bool")), then_branch=first, else_branch=second)[0]
+    return made.inputs[0] if made.op == ITEM and made.inputs[0] is not None else made
+
+
+def _long_sort(rng: np.random.Generator) -> Value:
+    x = param(tensor("f32", int(rng.integers(1, 3)), LONG))
+    given = {"axis": int(rng.integers(-1, 1)) or 1, "largest": int(rng.integers(2))}
+    made = call("TopK", [x, np.array([LONG])], given)[0]
+    return made if made.inputs[0] is None else made.inputs[0]
 
 
 def is_long_sort(value: Value) -> bool:
@@ -415,8 +446,9 @@ def sorted_with_nan(m: Match) -> Made:
 
 KEPT_BY_DEFAULT: tuple[Rule, ...] = (
     *map(where_written, NAN),
-    Rule("sorted_with_nan", hole("value", ops=("TopK",)), sorted_with_nan, True, str(sorted_with_nan.__doc__)),
+    Rule("sorted_with_nan", hole("value", ops=("TopK",)), sorted_with_nan, True, str(sorted_with_nan.__doc__),
+         sample=_long_sort),
     Rule("nan_in_bodies", hole("value", ops=tuple(BODIES)), in_bodies, True,
-         "Loop(f) -> Loop(f with NaN kept)"),
+         "Loop(f) -> Loop(f with NaN kept)", sample=_branches),
 )  # fmt: skip
 """What is taken without being asked, for ONNX Runtime."""

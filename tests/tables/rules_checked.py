@@ -1,9 +1,12 @@
 """docs/measured/rules_checked.md: every rule of the project under `check_rule`, at 200 instances and ten seeds, and
 what of the wrong rules of tests/support/wrong_rules.py is caught on five.
 
-`make check-rules` makes it, rule by rule and seed by seed: about 90 minutes of one processor. It can be ended and taken
+`make check-rules` makes it, rule by rule and seed by seed: about two hours of one processor. It can be ended and taken
 up again; the page is written where every piece was done on the code as it is. tests/passes/rules/test_rules.py takes a
 few instances of each rule. Needs no torch.
+
+tests/irkit/checking/test_rules_page.py looks for rules that stand in no table: each rule that a module of `passes`
+holds is `CHECKED`, an expansion of legalization (`make expansions`), or `ELSEWHERE`, with the reason.
 """
 
 from __future__ import annotations
@@ -17,12 +20,34 @@ from irkit.checking.counterexamples import Counterexample
 from irkit.checking.rules import check_rule
 from irkit.errors import RewriteError
 from irkit.rewriting.face import Rule
+from passes.legal.all_expansions import all_expansions
+from passes.legal.runtime.integers import INTEGERS
+from passes.rules.nan import KEPT_BY_DEFAULT
+from passes.saturation import KNOWN, SUMS
 from tests.support.sweeps import ROOT, Found, Piece, code_digest, options, resumed, summary
 from tests.support.wrong_rules import WRONG
 from tests.tables.rules import RULES
 
 PAGE = ROOT / "docs" / "measured" / "rules_checked.md"
 SEEDS_OF_WRONG = 5
+
+CHECKED: tuple[Rule, ...] = tuple({id(r): r for r in (*RULES, *KNOWN, *INTEGERS, *KEPT_BY_DEFAULT)}.values())
+"""The rules on the page: those of docs/measured/rules.md, those of saturation, and those by which legalization goes
+around kernels that compute otherwise."""
+
+WITHIN_TOLERANCES = frozenset(each.name for found in SUMS for each in found.rules)
+"""Sums grouped in another way, which lose what they cancel: they are held to the tolerances of `irkit.compare`."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "linear_of_nothing": "both sides are empty, so that there is nothing to compare; tests/passes/legal",
+    "expansion_to_nothing": "both sides are empty, so that there is nothing to compare; tests/passes/legal",
+    "sum_in_steps": "it begins at sums of 2**24 numbers, more than an instance may hold; tests/passes/legal",
+    "bias_of_integers": "it rounds a bias to whole steps: quantization, and no equation; tests/passes/quantization",
+    "written_out": "it puts the definition of an operator in its place: each is compared by `irkit.check_operator`",
+    "write out for gradients": "it takes expansions of legalization, before gradients",
+    "choice_freed": "it is right where no NaN comes, which a program states as a condition; tests/lowering/program",
+}  # fmt: skip
+"""Rules that are not on the page, and why."""
 
 HEAD = """# Rules under check
 
@@ -36,8 +61,21 @@ misses on which the rule fired, of those made; `types` and `ranks` how many ther
 symbols were among them; `not reached` the returns of the rule's function that never ran: conditions that no instance,
 and no near miss, met.
 
+`within tolerances` are sums grouped in another way, which lose what they cancel: `passes.saturate` takes them only
+where it is told to, and they are compared within the tolerances of `irkit.compare`.
+
 Of {wrong} wrong rules (tests/support/wrong_rules.py), `check_rule` at its default settings finds {caught} on the seeds
 0 to {last}.
+"""
+
+OTHERS = """
+## Rules that are not here
+
+The {expansions} expansions of legalization, each of an operator that a target lacks or computes otherwise, are rules
+for `make expansions`, which compares them in the same way (tests/passes/legal/test_expansions.py). Beside them:
+
+| rule | why it is not here, and where it is tested |
+| --- | --- |
 """
 
 COLUMNS = ("rule", "at", "bits", "fired", "near", "types", "ranks", "sizes", "on ONNX Runtime", "not reached")
@@ -49,7 +87,7 @@ SEVERAL_STATES = "on {n} states of the code: the rules that a later one changed 
 @cache
 def rules_by_name(kind: str) -> Mapping[str, Rule]:
     """The rules of the project, or the wrong ones, by name."""
-    return {rule.name: rule for rule in (WRONG if kind == "wrong" else RULES)}
+    return {rule.name: rule for rule in (WRONG if kind == "wrong" else CHECKED)}
 
 
 def checked(piece: Piece, tell: Callable[[str], None]) -> Found:
@@ -59,7 +97,7 @@ def checked(piece: Piece, tell: Callable[[str], None]) -> Found:
     if kind == "wrong":
         return {"caught": int(is_caught(rule, seed))}
     try:
-        found = check_rule(rule, n, seed=seed)
+        found = check_rule(rule, n, seed=seed, measured=name not in WITHIN_TOLERANCES)
     except RewriteError as raised:
         return {"error": f"seed {seed}: {raised}"}
     return {
@@ -100,7 +138,7 @@ def row_of(rule: Rule, at: str, found: Sequence[Found]) -> tuple[str, ...]:
     return (
         f"`{rule.name}`",
         at,
-        "all" if rule.exact else "real",
+        "within tolerances" if rule.name in WITHIN_TOLERANCES else "all" if rule.exact else "real",
         str(sums["fired"]),
         f"{sums['near_fired']} of {sums['near_misses']}",
         str(len(tried["types"])),
@@ -113,7 +151,7 @@ def row_of(rule: Rule, at: str, found: Sequence[Found]) -> tuple[str, ...]:
 
 def page(rows: Mapping[Piece, Found], n: int, seeds: int) -> str:
     """The text of docs/measured/rules_checked.md, of all that came of the pieces."""
-    by_rule = {rule: [rows["rule", rule.name, seed, n] for seed in range(seeds)] for rule in RULES}
+    by_rule = {rule: [rows["rule", rule.name, seed, n] for seed in range(seeds)] for rule in CHECKED}
     codes = {row.get("code") for found in by_rule.values() for row in found}
     good = [row for found in by_rule.values() if not error_of(found) for row in found]
     caught = [
@@ -136,6 +174,8 @@ def page(rows: Mapping[Piece, Found], n: int, seeds: int) -> str:
     for rule, found in by_rule.items():
         if error_of(found):
             lines += [f"\n## {rule.name}\n", "```text", error_of(found), "```"]
+    lines += [OTHERS.format(expansions=len(all_expansions())).rstrip()]
+    lines += [line((f"`{name}`", why)) for name, why in ELSEWHERE.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -146,7 +186,7 @@ def line(cells: Sequence[str]) -> str:
 
 def pieces_of(names: Sequence[str], n: int, seeds: int) -> list[Piece]:
     """Every rule, or those that are named, on every seed; with all of them the wrong ones."""
-    chosen = [rule.name for rule in RULES if not names or rule.name in names]
+    chosen = [rule.name for rule in CHECKED if not names or rule.name in names]
     wrong: list[Piece] = [("wrong", rule.name, seed, 0) for seed in range(SEEDS_OF_WRONG) for rule in WRONG]
     return [("rule", name, seed, n) for seed in range(seeds) for name in chosen] + (wrong if not names else [])
 

@@ -108,7 +108,8 @@ def spread_along(node: Value, x: Array, parameter: Array) -> Array:
 
 
 def kernel_QuantizeLinear(node: Value, x: Array, scale: Array, zero_point: Array | None = None) -> Array:
-    """saturate(round(x / scale) + zero_point), rounding halves to even."""
+    """saturate(round(x / scale) + zero_point), rounding halves to even; NaN gives the least integer, of which ONNX says
+    nothing, as in ONNX Runtime."""
     to = node.dtype
     precision = DType(attr(node, "precision")) if attr(node, "precision") else DType.of(scale.dtype)
     zero = 0 if zero_point is None else spread_along(node, x, wide(zero_point))
@@ -119,7 +120,8 @@ def kernel_QuantizeLinear(node: Value, x: Array, scale: Array, zero_point: Array
     if to.is_float:
         return cast(np.asarray(quotient + zero), to, bool(attr(node, "saturate")))
     low, high = integer_range(to)
-    return np.clip(np.rint(quotient) + np.asarray(zero, np.float64), low, high).astype(np.int32).astype(to.numpy)
+    whole = np.fmax(np.rint(quotient) + np.asarray(zero, np.float64), low)
+    return np.minimum(whole, high).astype(np.int32).astype(to.numpy)
 
 
 def integer_range(kind: DType) -> tuple[int, int]:

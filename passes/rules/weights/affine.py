@@ -22,8 +22,8 @@ from passes.analysis.questions import (
     OUT_OF_RANGE,
     axes_of,
     computed_constant,
-    divides_moderately,
     holds_digits,
+    inverse_of,
     is_float,
     is_moderate,
     lazily,
@@ -143,7 +143,7 @@ def channel_factor(m: Match) -> Made:
     if m.root.rank != m.conv.rank:
         return decline("the factor has more axes")
     divides = m.root.op == "Div"
-    if not is_moderate(m.w, m.b, m.c) or (divides and not divides_moderately(m.c)):
+    if not is_moderate(m.b, m.c, weight=m.w, factor=inverse_of(m.c) if divides else m.c):
         return decline(OUT_OF_RANGE)
 
     def each() -> np.ndarray:
@@ -184,13 +184,13 @@ def _factor(m: Match) -> np.ndarray:
     return wide(m.scale) / np.sqrt(wide(m.variance) + m.epsilon)
 
 
-def norm_numbers(m: Match) -> list[Value]:
-    """What a batch norm adds, and what it multiplies by, as constants."""
+def norm_factor(m: Match) -> Value:
+    """What a batch norm multiplies by, as a constant."""
 
     def factor(scale: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + m.epsilon)
 
-    return [m.shift, m.mean, computed_constant(m.scale, m.scale.shape, factor, [m.scale, m.variance])]
+    return computed_constant(m.scale, m.scale.shape, factor, [m.scale, m.variance])
 
 
 def _one_type(m: Match) -> bool:
@@ -215,7 +215,7 @@ def conv_transpose_batch_norm(m: Match) -> Made:
     count = _results(m.conv)
     if count is None or not _one_type(m):
         return decline("the norm has another element type than the convolution")
-    if not is_moderate(m.w, m.b, *norm_numbers(m)):
+    if not is_moderate(m.b, m.shift, m.mean, weight=m.w, factor=norm_factor(m)):
         return decline(OUT_OF_RANGE)
     new = _scaled_rows(m, lambda: _factor(m), True, attribute_of(m.conv, "group"))
     bias = _biased(m, m.w, count, lambda b: (b - wide(m.mean)) * _factor(m) + wide(m.shift), m.shift)
@@ -253,7 +253,7 @@ def factor_conv(m: Match) -> Made:
     factor = channels_of(m.c, m.product.rank, count)
     if factor is None or not is_float(m.x) or not same_type(m.x, m.product):
         return decline("not a number for each channel")
-    if not is_moderate(m.w, m.c):
+    if not is_moderate(weight=m.w, factor=m.c):
         return decline(OUT_OF_RANGE)
 
     def compute() -> np.ndarray:
@@ -392,7 +392,7 @@ def gemm_factors(m: Match) -> Made:
     if m.b is not None and not _columns(m.b, count):
         return decline("the bias is a matrix")
     divides = m.root.op == "Div"
-    if not is_moderate(m.w, m.b, m.c) or (divides and not divides_moderately(m.c)):
+    if not is_moderate(m.b, m.c, weight=m.w, factor=inverse_of(m.c) if divides else m.c):
         return decline(OUT_OF_RANGE)
 
     def each() -> np.ndarray:
@@ -413,7 +413,7 @@ def gemm_batch_norm(m: Match) -> Made:
     count = m.product.shape[1]
     if type(count) is not int or not _one_type(m) or (m.b is not None and not _columns(m.b, count)):
         return decline("the bias is a matrix, or the norm has another element type")
-    if not is_moderate(m.w, m.b, *norm_numbers(m)):
+    if not is_moderate(m.b, m.shift, m.mean, weight=m.w, factor=norm_factor(m)):
         return decline(OUT_OF_RANGE)
     beta = m.beta
 

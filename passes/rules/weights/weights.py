@@ -102,7 +102,7 @@ def scaled_weights(m: Match) -> Made:
     if m.c.blob.size not in (1, width) or any(d != 1 for d in m.c.shape[:-1]):
         return decline("c is not a number, and no row of the product")
     b = m.b if m.get("sum") is not None else None
-    if not is_moderate(m.c, m.w, b):
+    if not is_moderate(b, weight=m.w, factor=m.c):
         return decline(OUT_OF_RANGE)
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
+import passes
+from irkit import Rule
+from passes.legal.all_expansions import all_expansions
 from tests.support.sweeps import Found, Piece, resumed, rows_of, swept
 from tests.support.wrong_rules import WRONG
-from tests.tables.rules import RULES
-from tests.tables.rules_checked import DIFFERS, PAGE, checked, page, pieces_of
+from tests.tables.rules_checked import CHECKED, DIFFERS, ELSEWHERE, PAGE, checked, page, pieces_of
 
 
 def silent(where: str) -> None:
@@ -25,15 +29,36 @@ def test_the_page_says_what_came_of_each_rule() -> None:
         rows["rule", "not_compare", seed, 3] = checked(("rule", "not_compare", seed, 3), silent)
         rows["rule", "mul_one", seed, 3] = {"ended": "ended its process (-11)"}
     text = page(rows, 3, 2)
-    assert f"1 of {len(RULES)} rules agree" in text.replace("\n", " ")
+    assert f"1 of {len(CHECKED)} rules agree" in text.replace("\n", " ")
     assert "| `not_compare` | 3 x 2 | all | 6 |" in text
-    assert text.count(DIFFERS) == len(RULES) - 1 and "ended its process (-11)" in text and "in the instance" in text
+    assert text.count(DIFFERS) == len(CHECKED) - 1 and "ended its process (-11)" in text and "in the instance" in text
     assert f"finds {', '.join([str(len(WRONG))] * 5)} on the seeds" in text.replace("\n", " ")
 
 
 def test_no_rule_on_the_page_differs() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert DIFFERS not in text
+
+
+def rules_in(held: object) -> tuple[Rule, ...]:
+    """The rules that a name of a module stands for."""
+    several = held.values() if isinstance(held, Mapping) else held if isinstance(held, tuple | list) else (held,)
+    return tuple(each for each in several if isinstance(each, Rule))
+
+
+def test_every_rule_that_a_module_holds_stands_in_a_table() -> None:
+    """Ninety rules of saturation, and those that legalization takes for NaN and integers, once stood in none."""
+    known = {id(each) for each in CHECKED} | {id(each.rule) for each in all_expansions()}
+    names = {each.rule.name for each in all_expansions()} | ELSEWHERE.keys()
+    modules = [import_module(each.name) for each in pkgutil.walk_packages(passes.__path__, "passes.")]
+    held = [each for module in modules for value in vars(module).values() for each in rules_in(value)]
+    assert len({id(each) for each in held}) > 400
+    assert {each.name for each in held if id(each) not in known and each.name not in names} == set()
+
+
+def test_rules_on_the_page_have_names_of_their_own() -> None:
+    assert len({each.name for each in CHECKED}) == len(CHECKED)
+    assert not {each.name for each in CHECKED} & ELSEWHERE.keys()
 
 
 # ---------------------------------------------------------------------------------------------- sweeps

@@ -195,7 +195,7 @@ def test_factors_that_weights_leave_their_range_by_stay_outside(name: str) -> No
 
 
 def test_vectors_and_matrices_that_weights_leave_their_range_by_stay_outside() -> None:
-    """As above, of weights that are folded into weights; those of more elements than are looked at are folded."""
+    """As above, of weights that are folded into weights."""
     rows, image = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4, 5, 5))
 
     def full(shape: tuple[int, ...], number: float, at: float | None = None) -> Value:
@@ -231,6 +231,62 @@ def test_vectors_and_matrices_that_weights_leave_their_range_by_stay_outside() -
     for divisor in (1e-30, 0.0):
         graph = Graph((image,), (op.Div(op.Conv(image, full(kernel, 2)), full((2, 1, 1), 2, divisor)),))
         assert not irkit.explain(rules["channel_factor"], graph.results[0], graph).applies
+
+
+@pytest.mark.parametrize("extreme", [3e38, -3e38, np.inf, np.nan], ids=str)
+def test_large_weights_are_looked_at_where_a_factor_is_above_1_and_only_there(extreme: float) -> None:
+    """One number among 70,000 that leaves the range: the last, as it lies in memory, and turned."""
+    rows, image = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4, 5, 5))
+    many, wide = 1950, 17_500
+    loads: list[tuple[int, ...]] = []
+
+    def large(at: float, *shape: int) -> Value:
+        array = np.full(shape, 0.5, np.float32)
+        array.flat[-1] = at
+
+        def load() -> np.ndarray:
+            loads.append(shape)
+            return array
+
+        return irkit.constant(Blob(DType.FLOAT, shape, load, name="w"))
+
+    def full(number: float, *shape: int) -> Value:
+        return const(np.full(shape, number, np.float32))
+
+    def normed(x: Value, scale: float) -> Value:
+        count: Any = x.shape[1]
+        return op.BatchNormalization(x, *(full(n, count) for n in (scale, 1, 1, 1)), epsilon=0.0)
+
+    kernel, turned, matrix = (many, 4, 3, 3), (4, many, 3, 3), (4, wide)
+    cases: dict[str, Any] = {
+        "gemm_batch_norm": lambda w, c: normed(op.Gemm(rows, large(w, *matrix)), c),
+        "conv_batch_norm": lambda w, c: normed(op.Conv(image, large(w, *kernel)), c),
+        "conv_transpose_batch_norm": lambda w, c: normed(op.ConvTranspose(image, large(w, *turned)), c),
+        "channel_factor": lambda w, c: op.Mul(op.Conv(image, large(w, *kernel)), full(c, many, 1, 1)),
+        "factor_conv": lambda w, c: op.Conv(op.Mul(image, full(c, 4, 1, 1)), large(w, *kernel)),
+        "gemm_factors": lambda w, c: op.Div(op.Gemm(rows, large(w, *matrix)), full(1 / c, wide)),
+        "scaled_weights": lambda w, c: op.Mul(op.MatMul(rows, large(w, *matrix)), full(c, wide)),
+    }
+    rules = {each.name: each for each in RULES}
+
+    def applies(name: str, made: Value) -> bool:
+        graph = Graph((rows, image), (made,))
+        return irkit.explain(rules[name], graph.results[0], graph).applies
+
+    for name, made in cases.items():
+        assert applies(name, made(1.0, 2.0)) and loads, name
+        assert not applies(name, made(extreme, 2.0)), name
+        loads.clear()
+        assert applies(name, made(extreme, 0.5)) and not loads, name
+
+    def shifted(w: float) -> Value:
+        return op.Conv(op.Add(image, full(0.5, 4, 1, 1)), large(w, *kernel))
+
+    def chained(w: float) -> Value:
+        return op.MatMul(op.MatMul(rows, large(w, *matrix)), full(0.5, wide, 2))
+
+    for name, both in (("shift_conv", shifted), ("product_of_product", chained)):
+        assert applies(name, both(1.0)) and not applies(name, both(extreme)), name
 
 
 def test_weights_that_are_not_there_are_folded() -> None:
