@@ -131,7 +131,7 @@ class Blob:
     @once_watched
     def extremes(self) -> tuple[float, float]:
         """The least and the greatest of the numbers, NaN where one is NaN; zeros where there are none. Kept once asked
-        for; the content is read once, some at a time, and not kept."""
+        for; the content is read some at a time, and not kept."""
         flat = self.read().ravel(order="K")
         parts = [flat[at : at + PART] for at in range(0, self.size, PART)]
         if self.dtype not in (DType.FLOAT, DType.DOUBLE):  # those of ml_dtypes warn of NaN

@@ -16,7 +16,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Type, same_types
 from irkit.dims import Dim
 from irkit.dims.algebra import any_fresh
-from irkit.errors import AbsentError, EvaluateError
+from irkit.errors import AbsentError, EvaluateError, RewriteError
 from irkit.ops.schemas import TYPE_STRINGS, spec
 from irkit.pattern import uniform
 
@@ -147,16 +147,20 @@ def lazily(
     compute: Callable[[], np.ndarray],
     of: Iterable[Value | None],
     name: str | None = None,
+    factored: str = "",
 ) -> Value:
     """The constant of the element type of another whose content is computed when it is asked for.
 
     `of` are the constants that it is computed of, those that are missing left out: once one of them has changed, this
-    one refuses too. It has the name of `like` where none is given.
+    one refuses too. It has the name of `like` where none is given. `factored` names the rule by which weights take
+    factors: then the content is held `within_range`.
     """
     dtype: DType = like.dtype
     known = like.blob.name if like.blob is not None else ""
     held = tuple([b for v in of if v is not None and (b := v.blob) is not None])
     name = known if name is None else name
+    if factored:
+        return const(Blob(dtype, shape, within_range(compute, dtype, factored, name), name, of=held))
     return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name, of=held))
 
 
@@ -166,12 +170,40 @@ def computed_constant(
     compute: Callable[..., np.ndarray],
     of: Iterable[Value | None],
     name: str | None = None,
+    factored: str = "",
 ) -> Value:
     """As `lazily`, by a function of the contents of `of`, those that are missing left out. So the same can be made of
     other weights, and layers that are alike are rewritten as one."""
     held = [b for v in of if v is not None and (b := v.blob) is not None]
     known = like.blob.name if like.blob is not None else ""
-    return const(computed_blob(like.dtype, shape, compute, held, known if name is None else name))
+    label = known if name is None else name
+    compute = within_range(compute, like.dtype, factored, label) if factored else compute
+    return const(computed_blob(like.dtype, shape, compute, held, label))
+
+
+def within_range(compute: Callable[..., np.ndarray], dtype: DType, rule: str, label: str) -> Callable[..., np.ndarray]:
+    """The function, in an element type, for weights that a rule multiplies: it raises RewriteError where a number that
+    was finite is no longer.
+
+    `is_moderate` leaves large weights unread, for reading them takes longer than all else that is done about them. The
+    processor notes an overflow anyway, so that looking for one where they are multiplied costs nothing.
+    """
+
+    def checked(*arrays: np.ndarray) -> np.ndarray:
+        try:
+            with np.errstate(over="raise"):
+                wide = compute(*arrays)
+                found = wide.astype(dtype.numpy, copy=False)
+                if dtype.numpy.kind == "V" and np.isinf(found).sum() > np.isinf(wide).sum():
+                    raise FloatingPointError  # the casts of ml_dtypes note nothing
+        except FloatingPointError:
+            raise RewriteError(
+                f"the weight {label or 'without a name'} leaves the range of {dtype}, where {rule} multiplies it",
+                hint=f'leave that rule out: optimize(graph, rules="-{rule}"), or --rules=-{rule}',
+            ) from None
+        return found
+
+    return checked
 
 
 OUT_OF_RANGE = "the factor may take weights out of range"
@@ -185,67 +217,45 @@ class UnreadError(AbsentError):
     every: tuple[Value, ...] = ()
 
 
-def is_moderate(*constants: Value | None, weight: Value | None = None, factor: Value | None = None) -> bool:
+def is_moderate(*constants: Value | None, whole: bool = False) -> bool:
     """False where weights may leave the range of their element type when they are multiplied by one of the constants:
-    beyond the root of the largest number, and for a single number also below what that divides 1 by. A `weight` is
-    multiplied by one `factor` alone.
+    beyond the root of the largest number, and for a single number also below what that divides 1 by.
 
-    All numbers are looked at, but for those of a large weight whose factor is never above 1: such a product is in
-    range whatever the weight holds, and large weights are not read twice. What is not there is taken for moderate.
+    Constants of more than `SMALL` elements are looked at if `whole` is said. By itself that would read large weights
+    twice: they are looked at where they are multiplied (`within_range`). What is not there is taken for moderate.
     """
-    if not all(each is None or has_moderate_numbers(each) for each in (*constants, factor)):
-        return False
-    if weight is None or (is_large(weight) and factor is not None and greatest_size(factor) <= 1):
-        return True
-    return has_moderate_numbers(weight)
+    return all(each is None or has_moderate_numbers(each, whole) for each in constants)
 
 
-def is_large(value: Value) -> bool:
-    """Whether a constant has more elements than rules look at for nothing."""
-    return value.blob is not None and value.blob.size > SMALL
-
-
-def has_moderate_numbers(value: Value) -> bool:
+def has_moderate_numbers(value: Value, whole: bool = False) -> bool:
     """Whether `is_moderate` takes a constant."""
     blob = value.blob
-    if blob is None or not value.dtype.is_float or not blob.size:
+    if blob is None or not value.dtype.is_float or not blob.size or (blob.size > SMALL and not whole):
         return True
     bound = float(ml_dtypes.finfo(value.dtype.numpy).max) ** 0.5
-    sizes = sizes_of(value)
-    if blob.size == 1:
-        return all(size == 0 or 1 / bound <= size <= bound for size in sizes)
-    return all(size <= bound for size in sizes)
-
-
-def greatest_size(value: Value) -> float:
-    """The greatest size of a number of a constant, NaN where one is NaN, 0 where there are none."""
-    return float(np.max(sizes_of(value), initial=0.0))
-
-
-def sizes_of(value: Value) -> tuple[float, ...]:
-    """The greatest size of a number of a constant, NaN where one is NaN; where it stands for those of layers that are
-    alike, of each. () for what is not there."""
-    blob = value.blob
-    if blob is None:
-        return ()
     try:
         with np.errstate(all="ignore"):
-            least, greatest = blob.extremes
+            sizes = np.abs(blob.read().astype(np.float64) if blob.size <= SMALL else np.array(blob.extremes))
     except UnreadError as error:
         held = blob if blob.turned is None else blob.turned
         if held is not error.stands:
             raise
-        return tuple(size for each in error.every for size in sizes_of(each))  # a layer may do what all of them may
+        return is_moderate(*error.every, whole=whole)  # a layer may do what all of them may
     except AbsentError:
         if blob.size == 1:
             raise
-        return ()
-    return (float(np.maximum(-least, greatest)),)
+        return True
+    if blob.size == 1:
+        return not sizes.any() or bool(1 / bound <= sizes.reshape(()) <= bound)
+    return bool(np.all(sizes <= bound))
 
 
-def inverse_of(value: Value) -> Value:
-    """1 divided by a constant, computed when it is asked for."""
-    return computed_constant(value, value.shape, inverse, [value])
+def divides_moderately(value: Value) -> bool:
+    """Whether `is_moderate` takes what is 1 divided by a constant."""
+    blob = value.blob
+    if blob is None or not value.dtype.is_float or not 0 < blob.size <= SMALL:
+        return True
+    return is_moderate(computed_constant(value, value.shape, inverse, [value]))
 
 
 def inverse(array: np.ndarray) -> np.ndarray:

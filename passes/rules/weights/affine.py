@@ -22,8 +22,8 @@ from passes.analysis.questions import (
     OUT_OF_RANGE,
     axes_of,
     computed_constant,
+    divides_moderately,
     holds_digits,
-    inverse_of,
     is_float,
     is_moderate,
     lazily,
@@ -53,7 +53,7 @@ def _constants(m: Match) -> list[Value | None]:
     return [m.get(name) for name in ("w", "b", "c", "scale", "shift", "mean", "variance")]
 
 
-def _scaled_rows(m: Match, factor: Callable[[], np.ndarray], transposed: bool, groups: int) -> Value:
+def _scaled_rows(m: Match, name: str, factor: Callable[[], np.ndarray], transposed: bool, groups: int) -> Value:
     """The weight of a convolution with each output channel scaled."""
     weight: Value = m.w
     shape = weight.shape
@@ -66,7 +66,7 @@ def _scaled_rows(m: Match, factor: Callable[[], np.ndarray], transposed: bool, g
         scaled = split * each.reshape(groups, 1, -1, *[1] * (len(shape) - 2)).astype(data.dtype)
         return scaled.reshape(shape)
 
-    return lazily(weight, tuple(shape), compute, _constants(m))
+    return lazily(weight, tuple(shape), compute, _constants(m), factored=name)
 
 
 def _at_least_float(value: Value) -> np.ndarray:
@@ -143,13 +143,13 @@ def channel_factor(m: Match) -> Made:
     if m.root.rank != m.conv.rank:
         return decline("the factor has more axes")
     divides = m.root.op == "Div"
-    if not is_moderate(m.b, m.c, weight=m.w, factor=inverse_of(m.c) if divides else m.c):
+    if not is_moderate(m.w, m.b, m.c) or (divides and not divides_moderately(m.c)):
         return decline(OUT_OF_RANGE)
 
     def each() -> np.ndarray:
         return 1 / factor() if divides else factor()
 
-    new = _scaled_rows(m, each, m.conv.op == "ConvTranspose", attribute_of(m.conv, "group"))
+    new = _scaled_rows(m, "channel_factor", each, m.conv.op == "ConvTranspose", attribute_of(m.conv, "group"))
     bias = None if m.b is None else _biased(m, m.w, count, lambda b: b * each(), m.c)
     return call(m.conv.op, [m.x, new, bias], dict(m.conv.attributes))
 
@@ -184,13 +184,13 @@ def _factor(m: Match) -> np.ndarray:
     return wide(m.scale) / np.sqrt(wide(m.variance) + m.epsilon)
 
 
-def norm_factor(m: Match) -> Value:
-    """What a batch norm multiplies by, as a constant."""
+def norm_numbers(m: Match) -> list[Value]:
+    """What a batch norm adds, and what it multiplies by, as constants."""
 
     def factor(scale: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + m.epsilon)
 
-    return computed_constant(m.scale, m.scale.shape, factor, [m.scale, m.variance])
+    return [m.shift, m.mean, computed_constant(m.scale, m.scale.shape, factor, [m.scale, m.variance])]
 
 
 def _one_type(m: Match) -> bool:
@@ -215,9 +215,9 @@ def conv_transpose_batch_norm(m: Match) -> Made:
     count = _results(m.conv)
     if count is None or not _one_type(m):
         return decline("the norm has another element type than the convolution")
-    if not is_moderate(m.b, m.shift, m.mean, weight=m.w, factor=norm_factor(m)):
+    if not is_moderate(m.w, m.b, *norm_numbers(m)):
         return decline(OUT_OF_RANGE)
-    new = _scaled_rows(m, lambda: _factor(m), True, attribute_of(m.conv, "group"))
+    new = _scaled_rows(m, "conv_transpose_batch_norm", lambda: _factor(m), True, attribute_of(m.conv, "group"))
     bias = _biased(m, m.w, count, lambda b: (b - wide(m.mean)) * _factor(m) + wide(m.shift), m.shift)
     return call("ConvTranspose", [m.x, new, bias], dict(m.conv.attributes))
 
@@ -253,14 +253,15 @@ def factor_conv(m: Match) -> Made:
     factor = channels_of(m.c, m.product.rank, count)
     if factor is None or not is_float(m.x) or not same_type(m.x, m.product):
         return decline("not a number for each channel")
-    if not is_moderate(weight=m.w, factor=m.c):
+    if not is_moderate(m.w, m.c):
         return decline(OUT_OF_RANGE)
 
     def compute() -> np.ndarray:
         data = _at_least_float(m.w)
         return data * _reached(m.w, factor(), m.group).astype(data.dtype)
 
-    return call("Conv", [m.x, lazily(m.w, m.w.shape, compute, _constants(m)), m.b], dict(m.root.attributes))
+    weight = lazily(m.w, m.w.shape, compute, _constants(m), factored="factor_conv")
+    return call("Conv", [m.x, weight, m.b], dict(m.root.attributes))
 
 
 @rule(
@@ -285,7 +286,7 @@ def shift_conv(m: Match) -> Made:
         return decline("not a number for each channel")
     if any(m.pads or ()) or m.auto_pad not in ("NOTSET", "VALID"):
         return decline("zeros are padded, and no c")
-    if not is_moderate(m.w, m.c):
+    if not is_moderate(m.w, m.c, whole=True):  # the bias may be small enough to be computed at once, of all of w
         return decline(OUT_OF_RANGE)
 
     def more(before: np.ndarray) -> np.ndarray:
@@ -374,13 +375,13 @@ def _columns(value: Value, count: Dim) -> bool:
     return len(shape) <= 2 and shape[-1:] in ((count,), (1,), ()) and all(d == 1 for d in shape[:-1])
 
 
-def _scaled_columns(m: Match, factor: Callable[[], np.ndarray]) -> Value:
+def _scaled_columns(m: Match, name: str, factor: Callable[[], np.ndarray]) -> Value:
     def compute() -> np.ndarray:
         data = _at_least_float(m.w)
         each = factor().astype(data.dtype)
         return data * (each[:, None] if m.get("transB") else each)
 
-    return lazily(m.w, m.w.shape, compute, _constants(m))
+    return lazily(m.w, m.w.shape, compute, _constants(m), factored=name)
 
 
 @rule(one_of("Mul", "Div")(_gemm, _c), exact=False, sample=_gemm_sample)
@@ -392,7 +393,7 @@ def gemm_factors(m: Match) -> Made:
     if m.b is not None and not _columns(m.b, count):
         return decline("the bias is a matrix")
     divides = m.root.op == "Div"
-    if not is_moderate(m.b, m.c, weight=m.w, factor=inverse_of(m.c) if divides else m.c):
+    if not is_moderate(m.w, m.b, m.c) or (divides and not divides_moderately(m.c)):
         return decline(OUT_OF_RANGE)
 
     def each() -> np.ndarray:
@@ -400,7 +401,7 @@ def gemm_factors(m: Match) -> Made:
         return 1 / found if divides else found
 
     bias = None if m.b is None else _biased(m, m.w, count, lambda b: b.reshape(-1) * each(), m.c)
-    return op.Gemm(m.x, _scaled_columns(m, each), bias, **{n: m[n] for n in _gemm_names})
+    return op.Gemm(m.x, _scaled_columns(m, "gemm_factors", each), bias, **{n: m[n] for n in _gemm_names})
 
 
 def _gemm_norm(rng: np.random.Generator) -> Value:
@@ -413,7 +414,7 @@ def gemm_batch_norm(m: Match) -> Made:
     count = m.product.shape[1]
     if type(count) is not int or not _one_type(m) or (m.b is not None and not _columns(m.b, count)):
         return decline("the bias is a matrix, or the norm has another element type")
-    if not is_moderate(m.b, m.shift, m.mean, weight=m.w, factor=norm_factor(m)):
+    if not is_moderate(m.w, m.b, *norm_numbers(m)):
         return decline(OUT_OF_RANGE)
     beta = m.beta
 
@@ -422,7 +423,7 @@ def gemm_batch_norm(m: Match) -> Made:
 
     bias = _biased(m, m.w, count, shifted, m.shift)
     given: Given = {**{n: m[n] for n in _gemm_names}, "beta": 1.0}
-    return op.Gemm(m.x, _scaled_columns(m, lambda: _factor(m)), bias, **given)
+    return op.Gemm(m.x, _scaled_columns(m, "gemm_batch_norm", lambda: _factor(m)), bias, **given)
 
 
 # ---------------------------------------------------------------------------------------------- no bias

@@ -11,7 +11,7 @@ from irkit.pattern import Op, attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import OUT_OF_RANGE, is_float, is_moderate, joined_name, lazily, same_shape, wide
-from passes.rules.weights.affine import norm_factor
+from passes.rules.weights.affine import norm_numbers
 
 _conv = one_of("Conv")(hole("x"), constant("w"), constant("b", optional=True)).named("conv").once()
 
@@ -45,7 +45,7 @@ def conv_batch_norm(m: Match) -> Made:
     parts = (m.w, m.scale, m.shift, m.mean, m.variance)
     if not is_float(m.x) or m.scale.rank != 1 or any(v.dtype is not m.x.dtype for v in parts):
         return decline("the norm has another element type than the convolution")
-    if not is_moderate(m.b, m.shift, m.mean, weight=m.w, factor=norm_factor(m)):
+    if not is_moderate(m.w, m.b, *norm_numbers(m)):
         return decline(OUT_OF_RANGE)
     epsilon, weight = m.epsilon, m.w.blob
 
@@ -63,7 +63,7 @@ def conv_batch_norm(m: Match) -> Made:
 
     name = weight.name
     bias = m.b.blob.name if m.b is not None else f"{name.removesuffix('weight')}bias" if name else ""
-    new = lazily(m.w, weight.shape, scaled, parts, name)
+    new = lazily(m.w, weight.shape, scaled, parts, name, "conv_batch_norm")
     shift = lazily(m.w, (weight.shape[0],), shifted, [*parts, m.b], bias)
     return call("Conv", [m.x, new, shift], dict(m.conv.attributes))
 

@@ -145,7 +145,7 @@ def product_of_product(m: Match) -> Made:
     (rows, middle), columns = m.v.shape, m.w.shape[1]
     if rows * columns > middle * (rows + columns):
         return decline("one product would be more work than two")
-    if not is_moderate(m.v, m.w):
+    if not is_moderate(m.v, m.w, whole=True):  # which takes a small part of what their product takes
         return decline(OUT_OF_RANGE)
     name = m.w.blob.name if m.v.blob.is_weight else ""
     return op.MatMul(m.a, lazily(m.w, (rows, columns), lambda: wide(m.v) @ wide(m.w), [m.v, m.w], name))

@@ -102,7 +102,7 @@ def scaled_weights(m: Match) -> Made:
     if m.c.blob.size not in (1, width) or any(d != 1 for d in m.c.shape[:-1]):
         return decline("c is not a number, and no row of the product")
     b = m.b if m.get("sum") is not None else None
-    if not is_moderate(b, weight=m.w, factor=m.c):
+    if not is_moderate(m.c, m.w, b):
         return decline(OUT_OF_RANGE)
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")
@@ -114,9 +114,9 @@ def _scaled_columns(w: Value, c: Value) -> Value:
     """The weight w * c, for a c for each column or one for all; it is held transposed where the old one is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
-        return computed_constant(w, w.shape, times_row, [w, c])
+        return computed_constant(w, w.shape, times_row, [w, c], factored="scaled_weights")
     held = const(turned)
-    return transposed_constant(computed_constant(held, held.shape, times_column, [held, c]))
+    return transposed_constant(computed_constant(held, held.shape, times_column, [held, c], factored="scaled_weights"))
 
 
 def times_row(w: np.ndarray, c: np.ndarray) -> np.ndarray:

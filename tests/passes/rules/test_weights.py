@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
@@ -195,7 +196,7 @@ def test_factors_that_weights_leave_their_range_by_stay_outside(name: str) -> No
 
 
 def test_vectors_and_matrices_that_weights_leave_their_range_by_stay_outside() -> None:
-    """As above, of weights that are folded into weights."""
+    """As above, of weights that are folded into weights; large ones are looked at where they are computed."""
     rows, image = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4, 5, 5))
 
     def full(shape: tuple[int, ...], number: float, at: float | None = None) -> Value:
@@ -233,60 +234,67 @@ def test_vectors_and_matrices_that_weights_leave_their_range_by_stay_outside() -
         assert not irkit.explain(rules["channel_factor"], graph.results[0], graph).applies
 
 
-@pytest.mark.parametrize("extreme", [3e38, -3e38, np.inf, np.nan], ids=str)
-def test_large_weights_are_looked_at_where_a_factor_is_above_1_and_only_there(extreme: float) -> None:
-    """One number among 70,000 that leaves the range: the last, as it lies in memory, and turned."""
-    rows, image = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4, 5, 5))
-    many, wide = 1950, 17_500
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+def test_large_weights_that_leave_their_range_are_declined_or_refused_where_they_are_computed(dtype: str) -> None:
+    """One number among 70,000 that a factor takes out of its range, the last in memory. No weight is read before."""
+    kind = DType.of(dtype)
+    top = float(ml_dtypes.finfo(kind.numpy).max)
+    rows, image = param(tensor(dtype, "n", 4)), param(tensor(dtype, "n", 4, 5, 5))
+    many, columns = 1950, 17_500
     loads: list[tuple[int, ...]] = []
 
     def large(at: float, *shape: int) -> Value:
-        array = np.full(shape, 0.5, np.float32)
-        array.flat[-1] = at
-
         def load() -> np.ndarray:
             loads.append(shape)
+            array = np.full(shape, 0.5).astype(kind.numpy)
+            array.flat[-1] = at
             return array
 
-        return irkit.constant(Blob(DType.FLOAT, shape, load, name="w"))
+        return irkit.constant(Blob(kind, shape, load, name="w"))
 
     def full(number: float, *shape: int) -> Value:
-        return const(np.full(shape, number, np.float32))
+        return const(np.full(shape, number).astype(kind.numpy))
 
-    def normed(x: Value, scale: float) -> Value:
+    def normed(x: Value) -> Value:
         count: Any = x.shape[1]
-        return op.BatchNormalization(x, *(full(n, count) for n in (scale, 1, 1, 1)), epsilon=0.0)
+        return op.BatchNormalization(x, *(full(n, count) for n in (2, 1, 1, 1)), epsilon=0.0)
 
-    kernel, turned, matrix = (many, 4, 3, 3), (4, many, 3, 3), (4, wide)
+    kernel, turned, matrix = (many, 4, 3, 3), (4, many, 3, 3), (4, columns)
     cases: dict[str, Any] = {
-        "gemm_batch_norm": lambda w, c: normed(op.Gemm(rows, large(w, *matrix)), c),
-        "conv_batch_norm": lambda w, c: normed(op.Conv(image, large(w, *kernel)), c),
-        "conv_transpose_batch_norm": lambda w, c: normed(op.ConvTranspose(image, large(w, *turned)), c),
-        "channel_factor": lambda w, c: op.Mul(op.Conv(image, large(w, *kernel)), full(c, many, 1, 1)),
-        "factor_conv": lambda w, c: op.Conv(op.Mul(image, full(c, 4, 1, 1)), large(w, *kernel)),
-        "gemm_factors": lambda w, c: op.Div(op.Gemm(rows, large(w, *matrix)), full(1 / c, wide)),
-        "scaled_weights": lambda w, c: op.Mul(op.MatMul(rows, large(w, *matrix)), full(c, wide)),
+        "gemm_batch_norm": lambda w: normed(op.Gemm(rows, large(w, *matrix))),
+        "conv_batch_norm": lambda w: normed(op.Conv(image, large(w, *kernel))),
+        "conv_transpose_batch_norm": lambda w: normed(op.ConvTranspose(image, large(w, *turned))),
+        "channel_factor": lambda w: op.Mul(op.Conv(image, large(w, *kernel)), full(2, many, 1, 1)),
+        "factor_conv": lambda w: op.Conv(op.Mul(image, full(2, 4, 1, 1)), large(w, *kernel)),
+        "gemm_factors": lambda w: op.Div(op.Gemm(rows, large(w, *matrix)), full(0.5, columns)),
     }
+    if dtype in ("f32", "f64"):
+        cases["scaled_weights"] = lambda w: op.Mul(op.MatMul(rows, large(w, *matrix)), full(2, columns))
     rules = {each.name: each for each in RULES}
-
-    def applies(name: str, made: Value) -> bool:
-        graph = Graph((rows, image), (made,))
-        return irkit.explain(rules[name], graph.results[0], graph).applies
-
     for name, made in cases.items():
-        assert applies(name, made(1.0, 2.0)) and loads, name
-        assert not applies(name, made(extreme, 2.0)), name
-        loads.clear()
-        assert applies(name, made(extreme, 0.5)) and not loads, name
-
-    def shifted(w: float) -> Value:
-        return op.Conv(op.Add(image, full(0.5, 4, 1, 1)), large(w, *kernel))
-
-    def chained(w: float) -> Value:
-        return op.MatMul(op.MatMul(rows, large(w, *matrix)), full(0.5, wide, 2))
-
-    for name, both in (("shift_conv", shifted), ("product_of_product", chained)):
-        assert applies(name, both(1.0)) and not applies(name, both(extreme)), name
+        for number, fits in ((1.0, True), (np.inf, True), (0.9 * top, False), (-0.9 * top, False)):
+            loads.clear()
+            after = irkit.rewrite(Graph((rows, image), (made(number),)), rules[name])
+            blobs = [v.blob for v in after.order if v.blob is not None and v.blob.of]
+            assert blobs and not loads, name
+            if fits:
+                assert all(each.read() is not None for each in blobs), name
+                continue
+            with pytest.raises(irkit.RewriteError, match=name) as raised:
+                for each in blobs:
+                    each.read()
+            assert f'rules="-{name}"' in str(raised.value.hint), name
+    declined = {
+        "shift_conv": lambda w: op.Conv(op.Add(image, full(2, 4, 1, 1)), large(w, *kernel)),
+        "product_of_product": lambda w: op.MatMul(op.MatMul(rows, large(w, *matrix)), full(2, columns, 2)),
+    }
+    for name, made in declined.items():
+        for number in (1.0, np.inf, np.nan, 0.9 * top, -0.9 * top):
+            found = irkit.explain(rules[name], made(number))
+            assert found.applies is (number == 1) and (found.applies or "out of range" in found.reason), name
+    graph = Graph((rows, image), (cases["factor_conv"](0.9 * top),))
+    kept = passes.optimize(graph, rules="-factor_conv")
+    assert [v.blob.name for v in kept.order if v.blob is not None and v.blob.size > 4] == ["w"]
 
 
 def test_weights_that_are_not_there_are_folded() -> None:
