@@ -3,13 +3,14 @@
 Places are polynomials over the sizes; a view is seen by the place of an element in the order of the whole; a Concat
 asks where a place lies, and the answers are tried one after the other, as are those to the condition of a Where.
 Operators that work element by element stay what they are, but for sums, differences and products of integers, which
-are polynomials, and for logic, which is arithmetic of 0 and 1 whose squares are themselves. Two values are equal where
-every element is the same expression.
+are polynomials, and for logic, which is arithmetic of 0 and 1 whose squares are themselves. Floats are calculated with
+where they are to stand for real numbers. An element of a product of matrices is a sum (`irkit.proofs.contractions`).
+Two values are equal where every element is the same expression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.core.walk import post_order
 from irkit.ops.schemas import keeps_bits_in_any_order
 from irkit.pattern import attribute_of, uniform
+from irkit.proofs.contractions import BOUND, Unprovable, flat_sum, sum_over
 
 Place = tuple[sympy.Expr, ...]
 
@@ -40,12 +42,11 @@ EACH = frozenset(
 BITWISE = frozenset(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"))
 """Logic of each bit, where no other operator has a part in it."""
 
+CONTRACTED = frozenset(("MatMul", "Gemm"))
+"""Operators each element of whose result is a sum of products."""
+
 MOVED = VIEWS | {"Transpose", "Expand", "Concat", "Split", "Gather", "Slice", ITEM}
 """Operators that only move elements."""
-
-
-class Unprovable(Exception):
-    """What the elements of a value are cannot be said; the text says why."""
 
 
 class Undecided(Exception):
@@ -66,6 +67,10 @@ class Elements:
     asked: sympy.Expr | None = None
     by_bits: bool = False
     """Whether an element stands for any of its bits."""
+    of_reals: bool = False
+    """Whether floats stand for real numbers."""
+    sums: int = 0
+    """How many sums there are so far: each has a place of its own that it is over."""
 
     def name(self, key: Any, word: str) -> Any:
         """A function symbol for a key, always the same."""
@@ -81,6 +86,8 @@ class Elements:
                 return True
             if not below and is_natural(given - known):
                 return False
+        if any(symbol.name.startswith(BOUND) for symbol in given.free_symbols):
+            raise Unprovable("terms of a sum differ in where they lie")
         self.asked = given
         raise Undecided
 
@@ -107,20 +114,20 @@ class Elements:
             return self.at(value.inputs[0], tuple(place[i] for i in back))
         if op == "Expand":
             return self.spread(value.inputs[0], place, value)
-        if op == "Concat":
-            return self.joined(value, place)
-        if op == ITEM:
-            return self.part(value, place)
-        if op == "Gather":
-            return self.gathered(value, place)
-        if op == "Slice":
-            return self.sliced(value, place)
+        if op in self.ways:
+            return self.ways[op](value, place)
         if op == "Where" and not self.by_bits:
             condition = self.spread(value.inputs[0], place, value)
             return self.spread(value.inputs[1 if self.is_true(condition) else 2], place, value)
         if op in EACH:
             return self.applied(value, [self.spread(v, place, value) for v in value.inputs])
         raise Unprovable(f"{op} neither moves elements nor works on each")
+
+    @property
+    def ways(self) -> Mapping[str, Callable[[Value, Place], sympy.Expr]]:
+        """What says the element of an operator's result."""
+        moved = {"Concat": self.joined, ITEM: self.part, "Gather": self.gathered, "Slice": self.sliced}
+        return {**moved, **dict.fromkeys(CONTRACTED, self.product)}
 
     # ------------------------------------------------------------------------------------------ movement
 
@@ -133,6 +140,8 @@ class Elements:
             return sympy.Integer(-int(found))
         if isinstance(found, bool | int) and (value.dtype.is_integer or value.dtype is DType.BOOL):
             return sympy.Integer(int(found))
+        if self.of_reals and isinstance(found, float) and found == found and abs(found) != float("inf"):
+            return sympy.Rational(found)
         key = value.attributes[0][1].key
         return (
             self.name(("uniform", value.dtype, repr(found)), "c")()
@@ -231,15 +240,63 @@ class Elements:
 
     # ------------------------------------------------------------------------------------------ arithmetic
 
+    def calculates(self, dtype: DType) -> bool:
+        """Whether numbers of an element type are calculated with."""
+        return dtype.is_integer or (self.of_reals and dtype.is_float)
+
+    def product(self, value: Value, place: Place) -> sympy.Expr:
+        """The element of a product of matrices: a sum over the rows of the second."""
+        a, b = value.inputs[:2]
+        if a is None or b is None or not self.calculates(value.dtype):
+            raise Unprovable(f"{value.op} rounds, and sums in an order of its own")
+        of_gemm = value.op == "Gemm"
+        turns = (attribute_of(value, "transA"), attribute_of(value, "transB")) if of_gemm else (0, 0)
+        size = a.shape[-2 if turns[0] else -1]
+        if is_one(size):
+            term, at = sympy.Integer(0), sympy.Integer(0)
+        else:
+            self.sums += 1
+            term = at = sympy.Symbol(f"{BOUND}{self.sums}", integer=True, nonnegative=True)
+            self.decided.append((minus(at, number(size)), True))
+        rows = place if b.rank == 1 else place[:-1]
+        left = (*rows[: len(rows) - (a.rank > 1)], *((rows[-1], at) if a.rank > 1 else (at,)))
+        batch = place[: len(place) - (a.rank > 1) - (b.rank > 1)]
+        right = (*batch, at, place[-1]) if b.rank > 1 else (at,)
+        first, second = self.factor(a, left, turns[0]), self.factor(b, right, turns[1])
+        found = sum_over(first * second, term, number(size))
+        if not of_gemm:
+            return found
+        found = sympy.Rational(attribute_of(value, "alpha")) * found
+        more = value.inputs[2] if len(value.inputs) > 2 else None
+        if more is None:
+            return sympy.expand(found)
+        return sympy.expand(found + sympy.Rational(attribute_of(value, "beta")) * self.spread(more, place, value))
+
+    def factor(self, value: Value, place: Place, turned: int) -> sympy.Expr:
+        """The element of a factor, whose stacks of matrices broadcast."""
+        place = (*place[:-2], place[-1], place[-2]) if turned else place
+        own, cut = place[len(place) - value.rank :], len(place) - value.rank
+        if cut < 0:
+            raise Unprovable("a factor has a higher rank than the product")
+        stacked = range(max(0, value.rank - 2))
+        return self.at(
+            value,
+            tuple(sympy.Integer(0) if i in stacked and is_one(value.shape[i]) else own[i] for i in range(value.rank)),
+        )
+
     def applied(self, value: Value, parts: list[sympy.Expr]) -> sympy.Expr:
         """An operator on elements."""
         op, dtype = value.op, value.dtype
-        if dtype.is_integer and op in ("Add", "Sum", "Sub", "Mul", "Neg") and value.inputs[0] is not None:
+        if self.calculates(dtype) and op in ("Add", "Sum", "Sub", "Mul", "Neg") and value.inputs[0] is not None:
             if op in ("Add", "Sum"):
                 return sympy.expand(sum(parts, sympy.Integer(0)))
             if op == "Neg":
                 return sympy.expand(-parts[0])
-            return sympy.expand(parts[0] - parts[1] if op == "Sub" else parts[0] * parts[1])
+            return flat_sum(parts[0] - parts[1] if op == "Sub" else parts[0] * parts[1])
+        if self.of_reals and dtype.is_float and op in ("Div", "Reciprocal"):
+            if parts[-1].is_Add or parts[-1].is_zero:
+                raise Unprovable("it divides by a sum, or by 0")
+            return flat_sum(parts[0] / parts[1] if op == "Div" else 1 / parts[0])
         if self.by_bits:
             return logical(op.removeprefix("Bitwise"), parts)
         first = value.inputs[0]
@@ -248,7 +305,7 @@ class Elements:
             return logical(op, parts)
         if op == "Identity":
             return parts[0]
-        if keeps_bits_in_any_order(op, dtype, len(parts)):
+        if keeps_bits_in_any_order(op, dtype, len(parts)) or (self.of_reals and op in ("Max", "Min")):
             parts = sorted(parts, key=sympy.default_sort_key)
         kind = tuple(v.dtype for v in value.inputs if v is not None and isinstance(v.type, Tensor))
         return self.name((op, attributes.key(value.attributes), kind), op)(*parts)
@@ -323,9 +380,9 @@ def squared_off(expression: sympy.Expr) -> sympy.Expr:
     return sympy.expand(expression).replace(sympy.Pow, lambda base, _power: base)  # pyright: ignore[reportUnknownLambdaType]
 
 
-def are_equal(left: Value, right: Value) -> None:
-    """Nothing, where two values of one type have the same elements at all sizes. Raises Unprovable where that is not
-    shown."""
+def are_equal(left: Value, right: Value, of_reals: bool = False) -> None:
+    """Nothing, where two values of one type have the same elements at all sizes, floats taken for real numbers if
+    `of_reals`. Raises Unprovable where that is not shown."""
     if not isinstance(left.type, Tensor) or not isinstance(right.type, Tensor):
         raise Unprovable("a result is no tensor")
     place: Place = tuple(
@@ -343,7 +400,7 @@ def are_equal(left: Value, right: Value) -> None:
         if tried > 64:
             raise Unprovable("there are too many cases of where a place lies")
         decided = pending.pop()
-        elements = Elements([*facts, *decided], names, by_bits=bool(worked) and worked <= BITWISE)
+        elements = Elements([*facts, *decided], names, by_bits=bool(worked) and worked <= BITWISE, of_reals=of_reals)
         try:
             difference = sympy.expand(elements.at(left, place) - elements.at(right, place))
         except Undecided:

@@ -1,4 +1,5 @@
-"""Rules that are proved: for all sizes, where they only move elements, or calculate with integers or in logic.
+"""Rules that are proved: for all sizes, where they only move elements, or calculate with integers, real numbers or in
+logic.
 
 All forms of the left side up to a rank are enumerated: every rank of every hole, sizes as symbols, or 1 where an
 operand may be broadcast, every permutation and axis, every element type. The rule is applied to each, and both sides
@@ -27,7 +28,9 @@ from irkit.ops.schemas import TYPE_STRINGS
 from irkit.pattern import Attr, Constant, Either, Hole, Op, Pattern
 from irkit.pattern.heads import named_parts, number_in, parts
 from irkit.pattern.language import ABSENT, row_of
-from irkit.proofs.elements import BITWISE, EACH, MOVED, Unprovable, are_equal
+from irkit.pattern.predicates import Is
+from irkit.proofs.contractions import Unprovable
+from irkit.proofs.elements import BITWISE, CONTRACTED, EACH, MOVED, are_equal
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.rules import Rule
 from irkit.rewriting.sides import match_of, sides
@@ -36,6 +39,13 @@ from irkit.rewriting.type_checks import values_given
 RANK = 4
 CASES = 2500
 """How many forms of one rule are looked at, at most: a rule with more is proved up to a lower rank."""
+
+POSITIONS = 7
+"""How many axes the operands of products of matrices have together, at most: each may be of the size of any other."""
+
+SIZES = (0.0, 1e-30, 1e-3, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 7.0, 10.0, 64.0, 100.0, 127.0, 255.0, 1e30, float("inf"))
+OTHERS = (float("nan"), *SIZES, *(-size for size in SIZES))
+"""Numbers that a constant of one number is not, but for one of them."""
 
 INTEGERS = tuple(d for d in DType if d.is_integer and d.bits >= 8)
 COUNTED = frozenset(("perm", "axis", "to", "allowzero"))
@@ -79,9 +89,10 @@ def prove(rule: Rule, rank: int = RANK) -> Proof:
     """Whether a rule is true for all sizes: proved by what each element of both sides is, instead of by samples.
 
     It qualifies where its patterns are made of operators that move elements (Transpose, views, Expand, Concat, Split,
-    Gather and Slice by constants) or work on each alone, and their holes and attributes can be enumerated. Operators
-    on each element stay uninterpreted, but for logic, and for sums, differences and products of integers, which are
-    polynomials modulo the powers of two of their types.
+    Gather and Slice by constants), work on each alone or multiply matrices, and their holes and attributes can be
+    enumerated. Operators on each element stay uninterpreted, but for logic, and for sums, differences and products of
+    integers, which are polynomials modulo the powers of two of their types. A rule that is not exact speaks of real
+    numbers: then floats are calculated with as such.
 
     Args:
         rule: the rule.
@@ -96,15 +107,14 @@ def prove(rule: Rule, rank: int = RANK) -> Proof:
         raise RewriteError(f"{rule!r} is not a rule", hint="prove one rule at a time; equations have .forward")
     patterns = (rule.pattern, *rule.others)
     reason = first_hindrance(patterns)
-    reason = reason or ("it holds of real numbers only" if not rule.exact else "")
     if reason:
         return Proof(rule.name, False, reason=reason)
-    found = Proof(rule.name, False, reason="it has too many forms")
-    for dtypes, about in element_types(frozenset[str]().union(*map(operators, patterns))):
-        found = proof_for(rule, patterns, rank, dtypes, about)
-        if found:
-            break
-    return found
+    tried: list[Proof] = []
+    for dtypes, about in element_types(frozenset[str]().union(*map(operators, patterns)), rule.exact):
+        tried.append(proof_for(rule, patterns, rank, dtypes, about))
+        if tried[-1]:
+            return tried[-1]
+    return max(tried, key=lambda found: not found.reason.startswith("it "))  # what says most
 
 
 def proof_for(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: tuple[DType, ...], about: str) -> Proof:
@@ -127,9 +137,14 @@ def proof_for(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: tupl
     return Proof(rule.name, False, reason="it has too many forms")
 
 
-def element_types(ops: frozenset[str]) -> Iterator[tuple[tuple[DType, ...], str]]:
+def element_types(ops: frozenset[str], exact: bool) -> Iterator[tuple[tuple[DType, ...], str]]:
     """Element types for which a rule over these operators may be proved, the first up to the highest rank, and what
-    they are called: all, or those that are calculated with."""
+    they are called: all, or those that are calculated with. Of a rule that is not exact, floats stand for real numbers:
+    that is what it says of them."""
+    if not exact:
+        yield (DType.FLOAT, *(d for d in DType if d is not DType.FLOAT)), "of integers and real numbers"
+        yield (DType.FLOAT, *(d for d in DType if d.is_float and d is not DType.FLOAT)), "of real numbers"
+        return
     yield (DType.FLOAT, *(d for d in DType if d is not DType.FLOAT)), "of all element types"
     if ops & (CALCULATED | BITWISE | ORDERED_FOR_FLOATS):
         yield (DType.INT64, *(d for d in INTEGERS if d is not DType.INT64)), "of integers"
@@ -160,7 +175,7 @@ def proved_forms(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: t
         for one, other in zip(*sides(m.roots if rule.others else m.root, found), strict=True):
             if same_types(one.type, other.type) is not True:
                 raise Unprovable(f"a {one.type!r} becomes a {other.type!r}")
-            are_equal(one, other)
+            are_equal(one, other, of_reals=not rule.exact)
     return fired, declined
 
 
@@ -176,7 +191,7 @@ def operators(pattern: Pattern) -> frozenset[str]:
 def hindrance(pattern: Pattern) -> str:
     """Why not all forms of a pattern can be enumerated; empty where they can."""
     if isinstance(pattern, Op):
-        strange = sorted(set(pattern.ops) - MOVED - EACH)
+        strange = sorted(set(pattern.ops) - MOVED - EACH - CONTRACTED)
         if strange:
             return f"{strange[0]} neither moves elements nor works on each"
         if pattern.bodies or (pattern.any_attributes and set(open_attributes(pattern)) - COUNTED):
@@ -184,7 +199,7 @@ def hindrance(pattern: Pattern) -> str:
         if any(isinstance(a, Attr) and name not in COUNTED for name, a in pattern.attributes):
             return "an attribute of it has no end of values"
     elif isinstance(pattern, Constant):
-        if not is_axes(pattern) and number_in(pattern) is None:
+        if not is_axes(pattern) and only_number(pattern) is None:
             return f"{pattern.name or 'a constant'} may hold any numbers"
     elif isinstance(pattern, Hole):
         if (pattern.where or pattern.ops) and pattern is not ABSENT:
@@ -203,6 +218,17 @@ def open_attributes(pattern: Op) -> list[str]:
     """The attributes that a choice of operators leaves open."""
     rows = [row_of(each) for each in pattern.ops]
     return sorted({name for row in rows if row is not None for name in row.attributes})
+
+
+def only_number(pattern: Constant) -> float | None:
+    """The number that a constant must be; None where it may be one of several. What a predicate is asked shows that:
+    the numbers that it gives as examples, and some of each kind."""
+    found = number_in(pattern)
+    if found is None:
+        return None
+    given = [e for t in pattern.where if isinstance(t, Is) for e in t.examples if isinstance(e, int | float)]
+    others = [const(np.array(n, np.float64)) for n in (*given, *OTHERS) if n != found]
+    return None if any(all(test(each) for test in pattern.where) for each in others) else found
 
 
 def is_axes(pattern: Constant) -> bool:
@@ -231,9 +257,14 @@ def forms(patterns: tuple[Pattern, ...], rank: int, dtypes: tuple[DType, ...]) -
     known = only_types(patterns)
     lists = [name for name in found if known.get(name) is DType.INT64]
     names = [name for name in found if name not in lists]
-    joins = any("Concat" in operators(each) for each in patterns)
+    ops = frozenset[str]().union(*map(operators, patterns))
+    only = ranks_of(patterns)
     for at, dtype in enumerate(dtypes):
-        shapes = hole_shapes(len(names), rank if not at else min(1, rank), joins)
+        if ops & CONTRACTED:
+            own = [[r for r in range((rank if not at else min(2, rank)) + 1) if r in only.get(n, (r,))] for n in names]
+            shapes = factor_shapes(own, bool(at))
+        else:
+            shapes = hole_shapes(len(names), rank if not at else min(1, rank), "Concat" in ops)
         for chosen, lengths in product(shapes, product(range(rank + 1), repeat=len(lists))):
             made = {
                 name: param(Tensor(known.get(name, dtype), tuple(map(size_of, shape))))
@@ -262,6 +293,35 @@ def hole_shapes(count: int, rank: int, joins: bool) -> Iterator[tuple[tuple[int 
     for r in range(1, rank + 1):
         for axis in range(r):
             yield tuple(tuple(f"m{number}" if i == axis else f"n{r - i}" for i in range(r)) for number in range(count))
+
+
+def ranks_of(patterns: tuple[Pattern, ...]) -> dict[str, frozenset[int]]:
+    """The ranks that holes are asked for, by name."""
+    found: dict[str, frozenset[int]] = {}
+    for each in (each for pattern in patterns for each in named_parts(pattern)):
+        if isinstance(each, Hole) and each.type is not None and each.type.ranks:
+            found[each.name] = found.get(each.name, each.type.ranks) & each.type.ranks
+    return found
+
+
+def factor_shapes(ranks: list[list[int]], alike: bool) -> Iterator[tuple[tuple[int | str, ...], ...]]:
+    """The shapes of operands of products of matrices, of so many ranks: each size 1, or the same as any of the others,
+    or its own; where they are `alike`, one size for all. Raises TooMany for more axes than are looked at."""
+    if sum(max(own, default=0) for own in ranks) > POSITIONS:
+        raise TooMany
+    for chosen in product(*ranks):
+        for sizes in [(1,) * sum(chosen)] if alike else groupings(sum(chosen)):
+            left = iter(sizes)
+            yield tuple(tuple(f"n{n}" if (n := next(left)) else 1 for _ in range(r)) for r in chosen)
+
+
+def groupings(length: int) -> Iterator[tuple[int, ...]]:
+    """All ways to say which of so many sizes are the same, numbered from 1 as they come, with 0 for the size 1."""
+    if not length:
+        yield ()
+        return
+    for before in groupings(length - 1):
+        yield from ((*before, n) for n in range(max(before, default=0) + 2))
 
 
 @attrs.frozen(eq=False)
@@ -299,7 +359,7 @@ def built(pattern: Pattern, state: Form) -> Iterator[tuple[Value | None, Form]]:
         if pattern.name in state.held:
             yield state.held[pattern.name], state
             return
-        example = number_in(pattern)
+        example = only_number(pattern)
         if example is None:
             raise Unprovable(f"{pattern.name or 'a constant'} may hold any numbers")
         if (
@@ -361,8 +421,21 @@ def applied(pattern: Op, state: Form) -> Iterator[tuple[Value | None, Form]]:
                     found = results[0].inputs[0] if pattern.item is None else results[pattern.item]
                 if found is None or (pattern.type is not None and not pattern.type.may_be(found)):
                     continue
+                if name in CONTRACTED and not is_contracted(found):
+                    continue
                 if all(test(found) for test in pattern.where):
                     yield found, last
+
+
+def is_contracted(value: Value) -> bool:
+    """True for a product of matrices whose rows and columns are surely as many: where they only may be, there is
+    another form in which they are."""
+    a, b = value.inputs[:2]
+    if a is None or b is None:
+        return False
+    turns = (value.attribute("transA", 0), value.attribute("transB", 0))
+    inner = a.shape[-2 if turns[0] else -1], b.shape[-1 if turns[1] or b.rank == 1 else -2]
+    return dims.same(*inner) is True
 
 
 def attribute_choices(
