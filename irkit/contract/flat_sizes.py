@@ -37,7 +37,7 @@ class FlatSizes:
     again: tuple[tuple[str, int, int], ...]
     sums: tuple[tuple[int, tuple[tuple[str, int], ...], int, int], ...]
     computed: tuple[tuple[str, str, int, int], ...]
-    ranges: tuple[tuple[str, Range], ...]
+    ranges: tuple[tuple[str, int, int | None], ...]
     conditions: tuple[str, ...]
 
     @classmethod
@@ -85,7 +85,7 @@ class FlatSizes:
             tuple((name, *place) for name, places in found.items() for place in places[1:]),
             tuple((number, terms, *place) for place, (number, terms) in sums.items()),
             computed,
-            tuple(ranges.items()),
+            tuple((name, each.lo, each.hi) for name, each in ranges.items()),
             conditions,
         )
 
@@ -98,8 +98,8 @@ class FlatSizes:
         for name, i, axis in self.again:
             if (numbers[i] if axis == NUMBER else shapes[i][axis]) != found[name]:
                 return None
-        for name, range_ in self.ranges:
-            if found[name] not in range_:
+        for name, least, most in self.ranges:
+            if found[name] < least or (most is not None and found[name] > most):
                 return None
         return found if self.agrees(found, shapes) else None
 
@@ -111,7 +111,10 @@ class FlatSizes:
         for i, other in self.same:
             if shapes[i] != shapes[other]:
                 return False
-        return all(shapes[i][axis] == size for i, axis, size in self.fixed)
+        for i, axis, size in self.fixed:  # noqa: SIM110 (a generator is a call for each)
+            if shapes[i][axis] != size:
+                return False
+        return True
 
     def agrees(self, found: Mapping[str, int], shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the dimensions that are computed of symbols, and the conditions, agree with these values of them."""
@@ -123,7 +126,10 @@ class FlatSizes:
         for condition, name, i, axis in self.computed:
             if holds(condition, {**found, name: shapes[i][axis]}) is not True:
                 return False
-        return all(holds(condition, found) is not False for condition in self.conditions)
+        for condition in self.conditions:  # noqa: SIM110
+            if holds(condition, found) is False:
+                return False
+        return True
 
 
 def sum_of(dim: Dim) -> tuple[int, tuple[tuple[str, int], ...]] | None:

@@ -25,12 +25,14 @@ from lowering.program.bound_parts import (
     is_written_in_place,
     kept_inputs,
     paths_out,
+    places_of,
     put,
+    sizes_without,
     tensor_held,
     twins_of,
 )
 from lowering.program.failures import breach, refusal
-from lowering.records.flat_structures import Builder, builder_of, nodes_of
+from lowering.records.flat_structures import Builder, builder_of, nodes_of, take_leaf
 from lowering.records.tensor_versions import ManyWatches
 from lowering.records.types import as_pairs, from_pairs, tensor_of
 
@@ -51,18 +53,20 @@ class Bound:
 
     program: Program
     entries: tuple[Entry, ...]
+    places: tuple[tuple[int, int, Entry, bool], ...]
     exits: tuple[Exit, ...]
     arguments: tuple[Argument, ...]
     baked: tuple[tuple[int, Any], ...]
     following: Mapping[str, int]
+    names: list[str]
     overwritten: frozenset[str]
     build: Builder
     left_out: frozenset[int]
     sizes: FlatSizes | None
+    sizes_kept: FlatSizes | None
     direct: BoundRun
     state: Mapping[str, torch.Tensor]
     contents: ManyWatches
-    twins: Mapping[str, str]
 
     @classmethod
     def of(cls, program: Program, keep: Sequence[str] = (), in_place: bool = False) -> Bound:
@@ -79,18 +83,18 @@ class Bound:
         exits, asked = exits_of(program, sorted({*needed, *following.values()}))
         outputs = program.session.outputs
         asked += range(len(exits), len(outputs))  # the conditions that only the data decides
-        scalars = captured.scalars
+        scalars, twins = captured.scalars, twins_of(program, following)
+        sizes = FlatSizes.of(program.graph, program.ready)
         return cls(
-            program, entries, exits, arguments,
+            program, entries, places_of(entries, following, twins), exits, arguments,
             tuple((i, scalars[name]) for i, name in enumerate(captured.input_names) if name in scalars),
-            following,
+            following, list(following),
             frozenset(n for n, i in following.items() if in_place and is_written_in_place(program, n, i)),
             builder(program, left_out), left_out,
-            FlatSizes.of(program.graph, program.ready),
+            sizes, None if sizes is None else sizes_without(sizes, entries, twins),
             BoundRun(program.session, [entry.name for entry in entries], [outputs[i] for i in asked]),
             {name: tensor_of(program.array(name, each)) for name, each in program.lowered.initial_state.items()},
             ManyWatches.of(program.watched.watches),
-            twins_of(program, following),
         )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +109,7 @@ class Bound:
         With `kept`, of an earlier run, the arguments that are kept are left out of the call. Raises what a call of the
         program raises, and ContractError for what a run in place has used up already.
         """
-        args, kwargs = sequence_of(args), kwargs or {}
+        args, kwargs = args if type(args) is tuple else sequence_of(args), kwargs or {}
         if kept is not None and self.overwritten and not kept.unused.acquire(blocking=False):
             raise ContractError(
                 "what this call was given to go on from was overwritten by an earlier one",
@@ -126,8 +130,8 @@ class Bound:
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any], kept: Kept | None) -> list[Any] | None:
         """The leaves of a call, in order, `MISSING` for what is kept; None for what needs a closer look."""
-        called = self.program.lowered.captured.called
         if args:
+            called = self.program.lowered.captured.called
             if len(args) > len(called.by_position) or any(n in kwargs for n in called.by_position[: len(args)]):
                 return None
             kwargs = {**dict(zip(called.by_position, args, strict=False)), **kwargs}
@@ -141,12 +145,17 @@ class Bound:
                 if not argument.is_none:
                     return None
                 value = None
+            elif argument.is_kept and kept is not None:
+                return None
             else:
                 seen += 1
-            if not argument.opener(value, leaves):
+            if argument.opener is take_leaf:
+                leaves.append(value)
+            elif not argument.opener(value, leaves):
                 return None
         if seen == len(kwargs):
             return leaves
+        called = self.program.lowered.captured.called
         names = {argument.name for argument in self.arguments}
         known = all(name in names or called.goes_without_saying(name, each) for name, each in kwargs.items())
         return leaves if known else None
@@ -157,21 +166,20 @@ class Bound:
         if self.sizes is None:
             return None
         for i, value in self.baked:
-            if leaves[i] is not MISSING and not same_scalar(leaves[i], value):
+            given = leaves[i]
+            # True is no 1, and the very object is the same constant
+            if given is not value and given is not MISSING and not same_scalar(given, value):
                 return None
+        if kept is not None and kept.source is self.program and list(kept.values) == self.names:
+            return self.given_beside(leaves, kept)
         vector, shapes, numbers = held_values(), list[tuple[int, ...]](), dict[int, int]()
-        twins = self.twins if kept is not None and kept.source is self.program else {}
-        known = dict[str, tuple[int, ...]]()
         for i, entry in enumerate(self.entries):
             held = None if kept is None else kept.values.get(entry.name)
             if held is not None:
                 if entry.leaf >= 0 and leaves[entry.leaf] is not MISSING:
                     return None
                 vector.push_back(held)
-                shape = known.get(twins.get(entry.name, ""))
-                if shape is None:
-                    shape = known[entry.name] = tuple(held.shape())
-                shapes.append(shape)
+                shapes.append(tuple(held.shape()))
                 if entry.is_number:
                     numbers[i] = int(held.numpy())
                 continue
@@ -183,6 +191,32 @@ class Bound:
             put(vector, tensor)
             shapes.append(tensor.shape)
         sizes = self.sizes.sizes(shapes, numbers)
+        return None if sizes is None else (vector, sizes)
+
+    def given_beside(self, leaves: Sequence[Any], kept: Kept) -> tuple[Any, Mapping[str, int]] | None:
+        """The same beside what an earlier run of the same program kept: one shape is read of those that are alike."""
+        held, none = list(kept.values.values()), ()
+        vector, numbers = held_values(), dict[int, int]()
+        shapes: list[tuple[int, ...]] = [none] * len(self.entries)
+        push = vector.push_back
+        for i, at, entry, is_read in self.places:
+            if at >= 0:
+                value = held[at]
+                push(value)
+                if not is_read:
+                    continue
+                shapes[i] = tuple(value.shape())
+                if entry.is_number:
+                    numbers[i] = int(value.numpy())
+                continue
+            tensor = self.state[entry.name] if entry.leaf < 0 else self.crossing(entry, leaves[entry.leaf])
+            if tensor is None:
+                return None
+            if entry.is_number:
+                numbers[i] = leaves[entry.leaf]
+            put(vector, tensor)
+            shapes[i] = tensor.shape
+        sizes = None if self.sizes_kept is None else self.sizes_kept.sizes(shapes, numbers)
         return None if sizes is None else (vector, sizes)
 
     def crossing(self, entry: Entry, leaf: Any) -> torch.Tensor | None:
@@ -224,7 +258,7 @@ class Bound:
         self.contents.check()
         try:
             if goes_on and self.overwritten:
-                found = self.direct.into(vector, self.places(vector))
+                found = self.direct.into(vector, self.overwritten_values(vector))
             else:
                 found = self.direct(vector)
         except IrkitError:
@@ -252,7 +286,7 @@ class Bound:
         ]
         return self.build(leaves), Kept({name: held[i] for name, i in self.following.items()}, program)
 
-    def places(self, vector: Any) -> Mapping[str, Any]:
+    def overwritten_values(self, vector: Any) -> Mapping[str, Any]:
         """The values that are overwritten, by the name of the output that is written there."""
         at = {entry.name: i for i, entry in enumerate(self.entries)}
         outputs = self.direct.outputs

@@ -10,6 +10,7 @@ import attrs
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from irkit.contract.flat_sizes import FlatSizes
 from irkit.contract.sizes import names_of
 from irkit.core.types import DType, Tensor
 from irkit.onnx.bound_runs import array_held, owned_value
@@ -213,6 +214,26 @@ def twins_of(program: Program, following: Mapping[str, int]) -> dict[str, str]:
             found |= {name: first[key]} if key in first else {}
             first.setdefault(key, name)
     return found
+
+
+def places_of(
+    entries: Sequence[Entry], following: Mapping[str, int], twins: Mapping[str, str]
+) -> tuple[tuple[int, int, Entry, bool], ...]:
+    """For each input its number, its place among what is kept (-1 for what is not), itself, and whether it is to be
+    looked at: of inputs that are kept and alike, the first one is."""
+    order = {name: at for at, name in enumerate(following)}
+    return tuple(
+        (i, order.get(entry.name, -1), entry, entry.is_number or entry.name not in twins)
+        for i, entry in enumerate(entries)
+    )
+
+
+def sizes_without(sizes: FlatSizes, entries: Sequence[Entry], twins: Mapping[str, str]) -> FlatSizes:
+    """The conditions on sizes without those of inputs that are kept and like an earlier one: what one run gave for
+    both is of one shape."""
+    alike = {i for i, entry in enumerate(entries) if entry.name in twins}
+    same = tuple((i, other) for i, other in sizes.same if i not in alike)
+    return attrs.evolve(sizes, same=same)
 
 
 def paths_out(program: Program) -> tuple[str, ...]:

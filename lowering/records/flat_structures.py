@@ -7,9 +7,12 @@ that a value has another structure, and a builder.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
+import attrs
 import torch
 
 from lowering.records.pytrees import LENGTHS, Definitions, class_at, decode, length_of
@@ -151,21 +154,93 @@ def length_after(leaves: Sequence[Any], first: int) -> Any:
 def builder_of(spec: pytree.TreeSpec, nodes: Nodes, without: frozenset[int] = frozenset(), start: int = 0) -> Builder:
     """What puts a structure together. A part all of whose leaves are among those that are left out, `without`, is None;
     so is each such leaf by itself."""
-    count = spec.num_leaves
-    if count and without.issuperset(range(start, start + count)):
+    if is_left_out(spec, without, start):
         return lambda _: None
     if spec.is_leaf():
         return lambda leaves: leaves[start]
     if is_cache(spec):
         return state_builder(spec.context["state"], start)
-    parts, begin = list[Builder](), start
-    for child in spec.children():
-        parts.append(builder_of(child, nodes, without, begin))
-        begin += child.num_leaves
+    begins = list(accumulate((child.num_leaves for child in spec.children()), initial=start))[:-1]
+    placed = list(zip(spec.children(), begins, strict=True))
+    parts = [builder_of(child, nodes, without, begin) for child, begin in placed]
     node, context = nodes[spec.type], spec.context
     if spec.type is torch.Size:
         return lambda leaves: torch.Size([part(leaves) for part in parts])
+    if is_record(spec.type):
+        absent = [is_left_out(child, without, begin) for child, begin in placed]
+        record = Record.of(lambda values: node.unflatten_fn(values, context), spec.type, parts, absent)
+        if record is not None:
+            return record
     return lambda leaves: node.unflatten_fn([part(leaves) for part in parts], context)
+
+
+def is_left_out(spec: pytree.TreeSpec, without: frozenset[int], start: int) -> bool:
+    """Whether all leaves of a part are left out."""
+    return bool(spec.num_leaves) and without.issuperset(range(start, start + spec.num_leaves))
+
+
+def is_record(kind: type) -> bool:
+    """Whether a class is one of transformers' records of results, with that library's own way of being made."""
+    base = next((each for each in kind.__mro__ if (each.__module__, each.__name__) == RECORD), None)
+    return base is not None and all(getattr(kind, name) is getattr(base, name) for name in RECORD_WAYS)
+
+
+RECORD = ("transformers.utils.generic", "ModelOutput")
+RECORD_WAYS = ("__new__", "__post_init__", "__setattr__", "__setitem__")
+
+
+@attrs.frozen(eq=False)
+class Record:
+    """What makes a record of transformers as its class does, which for each field that it sets goes through all.
+
+    `entries` and `attributes` say which of the `parts` stands under each name, where those are None that are `absent`,
+    and the part of the first field, if there is one, is a tensor; all else is left to the class, by `unflatten`.
+    """
+
+    unflatten: Callable[[list[Any]], Any]
+    kind: Any
+    parts: Sequence[Builder]
+    absent: list[bool]
+    first: int
+    entries: Sequence[tuple[str, int]]
+    settled: Mapping[str, None]
+    attributes: Sequence[tuple[str, int]]
+
+    @classmethod
+    def of(
+        cls, unflatten: Callable[[list[Any]], Any], kind: Any, parts: Sequence[Builder], absent: list[bool]
+    ) -> Record | None:
+        """The way of a class, as it is seen from one record; None where that holds more than its parts."""
+        marks = [None if each else torch.empty(0) for each in absent]
+        places = {id(mark): at for at, mark in enumerate(marks) if mark is not None}
+        try:
+            made = unflatten(list(marks))
+        except Exception:  # classes raise anything
+            return None
+        own = vars(made)
+        if type(made) is not kind or any(each is not None and id(each) not in places for each in own.values()):
+            return None
+        entries = [(name, places.get(id(each), -1)) for name, each in dict.items(made)]
+        if any(at < 0 for _, at in entries):
+            return None
+        held = [(name, places[id(each)]) for name, each in own.items() if each is not None]
+        first = dict(held).get(next(iter(own), ""), -1)
+        return cls(unflatten, kind, parts, absent, first, entries, dict.fromkeys(own), held)
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """The record around all leaves of the whole structure."""
+        values = [part(leaves) for part in self.parts]
+        usual = [value is None for value in values] == self.absent
+        if not usual or (self.first >= 0 and type(values[self.first]) is not torch.Tensor):
+            return self.unflatten(values)
+        made = self.kind.__new__(self.kind)
+        for name, at in self.entries:
+            OrderedDict.__setitem__(made, name, values[at])
+        own = made.__dict__
+        own.update(self.settled)
+        for name, at in self.attributes:
+            own[name] = values[at]
+        return made
 
 
 def put_together(leaves: list[Any], spec: pytree.TreeSpec, known: Definitions) -> Any:
