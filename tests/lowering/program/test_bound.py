@@ -15,6 +15,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from irkit.contract.flat_sizes import FlatSizes
 from irkit.contract.sizes import binding_of, check_sizes
@@ -315,8 +316,8 @@ def test_what_is_kept_and_given_is_what_the_call_gives() -> None:
 @pytest.mark.parametrize("left_out", [False, True])
 @pytest.mark.parametrize("names", [("logits",), ("loss", "logits"), ("logits", "hidden_states"), ("loss",)])
 def test_records_are_made_as_their_class_makes_them(names: tuple[str, ...], left_out: bool) -> None:
-    kind = transformers.modeling_outputs.CausalLMOutputWithPast
-    parts = {name: torch.randn(2) for name in names}
+    kind = CausalLMOutputWithPast
+    parts: dict[str, Any] = {name: torch.randn(2) for name in names}
     if "hidden_states" in names:
         parts["hidden_states"] = (torch.randn(1), torch.randn(3))
     whole = kind(**parts)
