@@ -22,7 +22,7 @@ from irkit.core.printer import print_graph
 from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
 from irkit.dialects import Dialect, Operator, dialect, operator, runtime_dialect
 from irkit.dims import Range, fresh, symbol
-from irkit.doors.above import ABOVE, found_above
+from irkit.doors.above import ABOVE, FOLDERS, found_above
 from irkit.equations import Discovery, Equation, Proof, discover, equation, prove, replace_pattern
 from irkit.errors import (
     AbsentError,
@@ -210,7 +210,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """What stands above this package: looked up, with torch where that is needed, when it is first asked for."""
-    if name in ABOVE:
+    if name in ABOVE or name in FOLDERS:
         return found_above(name)
     raise AttributeError(f"module 'irkit' has no attribute {name!r}")
 

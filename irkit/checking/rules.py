@@ -248,6 +248,9 @@ def names_in(m: Match, params: Sequence[Value]) -> dict[Value, str]:
     return {v: name for name, v in bound if isinstance(v, Value) and v in set(params)}
 
 
+ONE_RULE = "check one rule at a time, made by @irkit.rule(pattern); of an equation, equation.check()"
+
+
 def check_rule(
     rule: Rule,
     n: int = 50,
@@ -289,7 +292,7 @@ def check_rule(
     generator to an instance; see `irkit.rule`).
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
-        raise RewriteError(f"{rule!r} is not a rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
+        raise RewriteError(f"{rule!r} is not a rule", hint=ONE_RULE)
     n, seed = require_count(n, "n", RewriteError), require_count(seed, "seed", RewriteError)
     proof = require_count(proof, "proof", RewriteError)
     tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)

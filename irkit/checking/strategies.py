@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from irkit.checking.rules import Checked, check_rule, guarded
 from irkit.checking.samples.own import samples_with
 from irkit.checking.samples.sampler import Sampler
 from irkit.checking.samples.table import SAMPLES, WITH_BODIES, Sample
-from irkit.core.ir import Graph, Port, Signature
+from irkit.core.ir import Graph, Port, Signature, require_graph
 from irkit.core.operator_names import Dialects
 from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.dims import Dim, Range
@@ -101,14 +102,29 @@ def random_graph(
     wide: bool = True,
     dialects: Dialects = None,
 ) -> Graph:
-    """One well-typed graph, drawn by a generator instead of by Hypothesis."""
+    """One well-typed graph, drawn by a generator instead of by Hypothesis. Raises GraphError for no generator, and for
+    operators that have no sample."""
+    if not isinstance(rng, np.random.Generator):  # pyright: ignore[reportUnnecessaryIsInstance]  # a seed, say
+        raise GraphError(f"{rng!r} is no generator", hint="give numpy.random.default_rng(seed)")
     samples = samples_with(dialects)
-    names = tuple(ops or samples)
+    names = drawn_operators(ops, samples)
 
     def integer(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
 
     return grown_graph(integer, names, max_ops, symbolic, empty, wide, samples)
+
+
+def drawn_operators(ops: Sequence[str] | None, samples: Mapping[str, Sample]) -> tuple[str, ...]:
+    """The operators that graphs are drawn of, all where none are given. Raises GraphError for one without a sample."""
+    for name in ops or ():
+        if name not in samples:
+            near = get_close_matches(name, samples, n=3)
+            raise GraphError(
+                f"there is no sample of an operator {name!r}",
+                hint=f"near it: {', '.join(near)}" if near else "an operator of your own is drawn with dialects=",
+            )
+    return tuple(ops or samples)
 
 
 def grown_graph(
@@ -212,7 +228,10 @@ def golden(before: str, pass_: Callable[[Graph], Graph], after: str) -> None:
 def assert_equivalent(
     before: Graph, after: Graph, n: int = 3, seed: int = 0, *, rtol: float | None = None, atol: float | None = None
 ) -> None:
-    """Raises GraphError where two graphs give different numbers on `n` random arguments, or have other parameters."""
+    """Raises GraphError where two graphs give different numbers on `n` random arguments, or have other parameters, and
+    for what is no graph."""
+    for each in (before, after):
+        require_graph(each)
     if [p.type for p in before.params] != [p.type for p in after.params]:
         raise GraphError(
             "the graphs take different parameters",

@@ -58,6 +58,11 @@ def unknown(graph: Graph, key: object, known: Iterable[str]) -> GraphError:
 def values_at(graph: Graph, key: str) -> tuple[Value, ...]:
     """The values that a key tells of, in order: the one of that name; else those of a module and of what lies in it,
     of a line of source (`model.py:12`, or a part of its text), of an operator or of what a node called, of a rule."""
+    if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
+        raise GraphError(
+            f"a {type(key).__name__} tells of no value of a graph",
+            hint="give a name, a module, an operator or a line; graph.order[i] is by number, graph.matches by pattern",
+        )
     known = graph.named
     if key in known:
         return (known[key],)

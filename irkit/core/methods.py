@@ -267,6 +267,14 @@ class GraphMethods:
         """
         return _surgery().rename(self, {k: v for each in (*mappings, names) for k, v in each.items()})
 
+    def matches(self, pattern: object) -> tuple[Any, ...]:
+        """Where a pattern matches, in the order of the graph: `m.root` is the value, `m.x` what the hole x holds.
+        `graph.matches(p.MatMul(hole("x"), const("w")))` are the products by a constant; bodies are graphs of their own.
+
+        Why it does not match elsewhere is a question to `irkit.explain`. Raises TypeRuleError for what is no pattern.
+        """
+        return _surgery().matches(self, pattern)
+
     def replace(self, pattern: object, function: Callable[[Any], Any]) -> Graph:
         """The graph with what matches a pattern replaced by what a function of the match gives, until nothing matches:
         `graph.replace(p.Sub(x, y), lambda m: m.x + -m.y)`. It is `irkit.rewrite` with a rule of these two, which

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from passes.precision import Precision
     from passes.targets import Target
 
-__all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
+__all__ = ["ABOVE", "FOLDERS", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
 __all__ += ["compile", "diff", "found_above", "grad", "save", "stats", "to_onnx", "viz"]
 
 ABOVE: Mapping[str, str] = MappingProxyType(
@@ -54,6 +54,12 @@ def found_in_plug_in(name: str) -> Any:
     return getattr(import_module(PLUG_IN), name)
 
 
+FOLDERS = ("testing", "transformers")
+"""Folders that `import irkit` does not bring: `irkit.testing` is imported when it is first asked for."""
+
+
 def found_above(name: str) -> Any:
-    """The function or class of that name."""
+    """The function, class or folder of that name."""
+    if name in FOLDERS:
+        return import_module(f"irkit.{name}")
     return getattr(import_module(ABOVE[name]), name)

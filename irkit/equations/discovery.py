@@ -34,6 +34,8 @@ from irkit.rewriting.face import rewrite
 from irkit.rewriting.rules import Match, Rules
 from irkit.saturation.egraph import EGraph
 from irkit.saturation.rounds import Bounds, Saturation, grow
+from irkit.support.arguments import require_count
+from irkit.text.types import type_of
 
 NAMES = "xyzuvw"
 ROUNDS = 15
@@ -91,7 +93,7 @@ def discover(
     operators: Iterable[Any],
     *,
     size: int = 2,
-    types: Sequence[Tensor] = (),
+    types: Sequence[Tensor | str] = (),
     constants: Iterable[float] = (),
     rules: Rules = (),
     n: int = 20,
@@ -105,8 +107,8 @@ def discover(
         operators: names ("Add"), patterns over holes (`p.Softmax(x, axis=-1)`), or functions over values
             (`lambda x: op.ReduceSum(x, [-1])`).
         size: of how many operators a term is made at most.
-        types: of the variables, x, y, z and so on, without symbols; two matrices of floats without it. Floats are
-            compared in float64.
+        types: of the variables, x, y, z and so on, as values or as text ("f32[4, 4]"), without symbols; two matrices
+            of floats without it. Floats are compared in float64.
         constants: numbers that stand in terms, too.
         rules: what is known: an equation that they give, in any order and direction that they have, is not offered.
         n: on how many instances each equation is checked, in each direction, as `irkit.check_rule` does.
@@ -115,16 +117,27 @@ def discover(
         seed: of the random numbers.
 
     Returns the equations, as values that give rules; those that hold only of floats, or of integers, say so.
-    Raises TypeRuleError for what is no operator.
+    Raises TypeRuleError for what is no operator, and for a type that is none, or has symbols.
     """
     start = time.monotonic()
-    given = tuple(types) or (tensor("f32", 4, 4),) * 2
+    if isinstance(operators, str):
+        raise TypeRuleError(f"the operators are the text {operators!r}", hint=f"write [{operators!r}] for one")
+    size = require_count(size, "size", TypeRuleError)
+    given = tuple(map(variable_type, types)) or (tensor("f32", 4, 4),) * 2
     kinds = tuple(Tensor(DType.DOUBLE, t.shape) if t.dtype.is_float else t for t in given)
     run = _Search(kinds, rules, np.random.default_rng(seed), start + seconds)
     run.enumerate(tuple(map(operator_of, operators)), size, tuple(map(float, constants)))
     run.close(rules, seconds / 4)
     found = run.equations(n, most)
     return Discovery(tuple(found), len(run.terms), run.known, run.untrue, time.monotonic() - start)
+
+
+def variable_type(given: Any) -> Tensor:
+    """A type of a variable, of a value or a text. Raises TypeRuleError for one with symbols, and for none."""
+    found = type_of(given) if isinstance(given, str) else given
+    if not isinstance(found, Tensor) or any(type(d) is not int for d in found.shape):
+        raise TypeRuleError(f"{given!r} is no type of a variable", hint='give tensors of known sizes, as "f32[4, 4]"')
+    return found
 
 
 def operator_of(given: Any) -> Operator:

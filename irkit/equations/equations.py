@@ -26,6 +26,7 @@ from irkit.errors import RewriteError, TypeRuleError
 from irkit.pattern import Op, Pattern
 from irkit.pattern.heads import describe
 from irkit.pattern.language import number_pattern
+from irkit.proofs.proofs import RANK, Proof, prove
 from irkit.rewriting.rules import (
     Decline,
     Made,
@@ -96,6 +97,10 @@ class Equation:
         Raises Counterexample, a RewriteError, where they differ.
         """
         return tuple(check_rule(each, n, seed=seed, onnxruntime=onnxruntime) for each in self.rules)
+
+    def prove(self, rank: int = RANK) -> tuple[Proof, ...]:
+        """Whether it is true for all sizes, in each direction that there is (see `irkit.prove`)."""
+        return tuple(prove(each, rank) for each in self.rules)
 
     def _rule(self, way: int) -> Rule:
         if self.impossible[way]:

@@ -19,6 +19,7 @@ from irkit.equations.equations import Condition, Equation, Pictures, equation_of
 from irkit.errors import IrkitError, TypeRuleError
 from irkit.ops.schemas import BODIES
 from irkit.pattern import Constant, Either, Hole, Op, Pattern
+from irkit.pattern.heads import describe
 from irkit.pattern.language import ABSENT, number_pattern
 from irkit.pattern.predicates import Is, Typed, uniform
 from irkit.rewriting.rules import Decline, Made, Match, Rule, Sample, decline, refused_by, rule
@@ -169,6 +170,11 @@ def word(*functions: object) -> str:
 def parameters_of(function: Any) -> tuple[str, ...]:
     """The names of the parameters. Raises TypeRuleError for a function that takes no fixed number of values."""
     if not is_function(function):
+        if isinstance(function, Pattern):
+            raise TypeRuleError(
+                f"{describe(function)} is a pattern, and no function of values",
+                hint="two patterns are an equation: irkit.equation(before, after).forward",
+            )
         raise TypeRuleError(f"{function!r} is not a function of values", hint="write def before(x, y): ...")
     found = inspect.signature(function).parameters.values()
     odd = [each.name for each in found if each.kind not in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]

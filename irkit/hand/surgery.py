@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import attrs
+import sympy
 
 from irkit import dims
 from irkit.contract.as_json import names_of_condition
@@ -16,15 +17,16 @@ from irkit.core.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.core.types import Tuple, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, PARAM
 from irkit.core.walk import post_order, rebuild
-from irkit.errors import GraphError
+from irkit.errors import GraphError, TypeRuleError
 from irkit.onnx.writing.inlining import called_bodies, expand_calls
-from irkit.pattern import Pattern
+from irkit.pattern import Pattern, match
+from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.face import rewrite
 from irkit.rewriting.rules import Match, rule
 from irkit.support.arguments import brief
 from irkit.verification.laws import verify
 
-__all__ = ["cut", "inline", "rename", "replace", "value_at"]
+__all__ = ["cut", "inline", "matches", "rename", "replace", "value_at"]
 
 Keys = Iterable[Value | str] | None
 """Values of a graph, or what tells of them."""
@@ -126,8 +128,31 @@ def inline(graph: Graph, names: Iterable[str]) -> Graph:
     return expand_calls(graph, lambda v: v.op == CALL and v.bodies[0].name in wanted)
 
 
+def matches(graph: Graph, pattern: object) -> tuple[Match, ...]:
+    """Where a pattern matches, in order. Raises TypeRuleError for what is no pattern."""
+    if not isinstance(pattern, Pattern):
+        raise TypeRuleError(
+            f"{brief(pattern)} is not a pattern",
+            hint="write one by irkit.p, as in graph.matches(p.Relu(hole('x'))); graph.find takes names and operators",
+        )
+
+    def symbols() -> frozenset[sympy.Symbol]:
+        return symbols_of(graph)
+
+    def users(value: Value) -> int:
+        return len(graph.users.get(value, ())) + sum(each is value for each in graph.results)
+
+    found = ((value, match(pattern, value, users)) for value in graph.order)
+    return tuple(Match(value, bound, symbols) for value, bound in found if bound is not None)
+
+
 def replace(graph: Graph, pattern: Pattern, function: Callable[[Match], Any]) -> Graph:
     """The graph with what matches replaced. Raises RewriteError for a replacement of another type."""
+    if isinstance(function, Pattern):
+        raise TypeRuleError(
+            "the replacement is a pattern",
+            hint="two pictures are an equation: irkit.rewrite(graph, irkit.equation(before, after).forward)",
+        )
     made = rule(pattern)(function)
     return rewrite(graph, attrs.evolve(made, name="replace") if made.name == "<lambda>" else made)
 

@@ -35,6 +35,7 @@ from irkit.rewriting.driver import bound_by
 from irkit.rewriting.rules import Rule
 from irkit.rewriting.sides import match_of, sides
 from irkit.rewriting.type_checks import values_given
+from irkit.support.arguments import require_count
 
 RANK = 4
 CASES = 2500
@@ -100,11 +101,12 @@ def prove(rule: Rule, rank: int = RANK) -> Proof:
 
     Returns the proof, false where there is none, with the reason. Sizes are symbols, or the number 1: what the rule
     does where it is told another number, as for a size that is known to be 7, is not proved by it, and drawn by
-    `irkit.check_rule`. A rule that is not proved may be true. Raises RewriteError for what is not a rule, and for one
-    that returns no value.
+    `irkit.check_rule`. A rule that is not proved may be true. Raises RewriteError for what is not a rule, for one that
+    returns no value, and for a rank that is no whole number from 0 on.
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
-        raise RewriteError(f"{rule!r} is not a rule", hint="prove one rule at a time; equations have .forward")
+        raise RewriteError(f"{rule!r} is not a rule", hint="prove one rule at a time; of an equation, equation.prove()")
+    rank = require_count(rank, "rank", RewriteError)
     patterns = (rule.pattern, *rule.others)
     reason = first_hindrance(patterns)
     if reason:
@@ -119,7 +121,8 @@ def prove(rule: Rule, rank: int = RANK) -> Proof:
 
 def proof_for(rule: Rule, patterns: tuple[Pattern, ...], rank: int, dtypes: tuple[DType, ...], about: str) -> Proof:
     """The proof for some element types, up to the highest rank whose forms are not too many."""
-    while rank:
+    least = min(rank, 1)
+    while rank >= least:
         try:
             fired, declined = proved_forms(rule, patterns, rank, dtypes)
         except TooMany:

@@ -148,7 +148,10 @@ def rule_set(rules: Rules | Rule) -> Rules:
     found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
     for each in found:
         if not isinstance(each, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RewriteError(f"{each!r} is not a rule", hint="@rule(pattern) makes a rule of a function of the match")
+            raise RewriteError(
+                f"{each!r} is not a rule",
+                hint="@rule(pattern) makes a rule of a function of the match; of an equation, take .forward or .rules",
+            )
     return found
 
 

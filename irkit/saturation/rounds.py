@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache, partial
 
 import attrs
@@ -53,6 +53,8 @@ class Saturation:
     rounds: int = 0
     complete: bool = False
     """Whether the rules have nothing to add any more."""
+    stopped: str = ""
+    """Which of the bounds ended it; empty where it is complete."""
     fired: Counter[str] = attrs.field(factory=Counter[str])
 
 
@@ -70,13 +72,15 @@ def saturation(source: Graph, rules: Rules, bounds: Bounds | None = None) -> Sat
     return made
 
 
-def grow(made: Saturation, rules: Rules, bounds: Bounds) -> None:
-    """Adds what the rules lead to, as far as the bounds allow; `made.complete` says whether that is all."""
+def grow(made: Saturation, rules: Rules, bounds: Bounds, is_enough: Callable[[], bool] = lambda: False) -> None:
+    """Adds what the rules lead to, as far as the bounds allow, or until it is enough, which is asked between rounds;
+    `made.complete` says whether that is all, `made.stopped` which bound ended it."""
     run = _Run(made, rules, bounds, time.monotonic() + bounds.seconds)
     made.complete, rounds = False, 0
-    while not made.complete and rounds < bounds.rounds and not run.is_over():
+    while not made.complete and rounds < bounds.rounds and not run.is_over() and not is_enough():
         made.complete = not run.round()
         made.rounds, rounds = made.rounds + 1, rounds + 1
+    made.stopped = "" if made.complete or is_enough() else run.reached() or "rounds"
 
 
 class _Run:
@@ -92,7 +96,13 @@ class _Run:
 
     def is_over(self) -> bool:
         """True where a bound is reached."""
-        return self.made.graph.count > self.bounds.nodes or time.monotonic() > self.end
+        return bool(self.reached())
+
+    def reached(self) -> str:
+        """Which bound is reached, of nodes and seconds; empty for none."""
+        if self.made.graph.count > self.bounds.nodes:
+            return "nodes"
+        return "seconds" if time.monotonic() > self.end else ""
 
     def round(self) -> bool:
         """One round; True where something was new, or a rule waits."""

@@ -218,7 +218,8 @@ def several(rules: Any) -> tuple[Rule | str, ...]:
     if wrong:
         raise RewriteError(
             f"{wrong[0]!r} is not a rule",
-            hint='make one by @irkit.rule(pattern), or choose among irkit\'s by a text: rules="default-attention"',
+            hint="make one by @irkit.rule(pattern), take .forward or .rules of an equation, or choose among irkit's by "
+            'a text: rules="default-attention"',
         )
     return found
 

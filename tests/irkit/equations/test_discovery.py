@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from irkit import discover, hole, op, p, tensor
@@ -64,3 +66,17 @@ def test_operators_are_names_patterns_or_functions() -> None:
 def test_constants_stand_in_terms_and_the_rules_of_passes_know_the_usual_laws() -> None:
     found = discover(["Mul", "Add"], size=1, constants=(0.0, 1.0), rules=KNOWN, n=6, seconds=20)
     assert found.equations == () and found.known > 0
+
+
+def test_types_of_variables_are_values_or_text_and_of_known_sizes() -> None:
+    found = discover(["Neg"], types=("f32[2]",), n=3)
+    assert str(found.equations[0]) == "Neg(Neg(x)) == x"
+    refused: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("are the text", {"operators": "Neg"}),
+        ("size is -1", {"size": -1}),
+        ("no type of a variable", {"types": ("f32[n]",)}),
+        ("no type of a variable", {"types": (3,)}),
+    )
+    for wrong, given in refused:
+        with pytest.raises(TypeRuleError, match=wrong):
+            discover(**{"operators": ["Neg"], **given})

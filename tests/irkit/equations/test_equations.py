@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import irkit
+import passes
 from irkit import Graph, Value, const, decline, equation, explain, hole, op, p, param, replace_pattern, rewrite, tensor
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError, TypeRuleError
@@ -259,3 +260,20 @@ def test_constants_of_functions_are_their_numbers_or_their_content() -> None:
     last = replace_pattern(lambda x: op.ReduceSum(x, [0, 1]), lambda x: op.ReduceSum(x, [1, 0]))
     assert explain(last, op.ReduceSum(value(3, 4), [0, 1])).applies
     assert not explain(last, op.ReduceSum(value(3, 4), [0])).applies
+
+
+def test_patterns_where_functions_are_wanted_are_told_of_equations() -> None:
+    with pytest.raises(TypeRuleError, match=r"Sub\(x, y\) is a pattern") as raised:
+        irkit.replace_pattern(p.Sub(x, y), p.Add(x, y))  # type: ignore[arg-type]
+    assert "irkit.equation" in raised.value.hint
+    difference: Any = equation(p.Sub(x, y), p.Add(x, p.Neg(y)))
+    graph = irkit.Graph((), (op.Relu(irkit.const([1.0], "f32")),))
+    for call in (
+        lambda: irkit.rewrite(graph, difference),
+        lambda: irkit.check_rule(difference),
+        lambda: irkit.prove(difference),
+        lambda: passes.optimize(graph, rules=difference),
+    ):
+        with pytest.raises(irkit.RewriteError, match="is not a rule") as refused:
+            call()
+        assert "of an equation" in refused.value.hint

@@ -241,6 +241,27 @@ def test_calls_are_written_out_by_name() -> None:
         graph.inline("third")
 
 
+def test_a_pattern_is_found_wherever_it_matches() -> None:
+    x, w = param("f32[n, 4]"), irkit.const(np.ones((4, 4), np.float32))
+    first = x @ w
+    last = op.Relu(first) @ w
+    graph = Graph((x,), (last, first))
+    product = p.MatMul(hole("a"), irkit.pattern.const("w"))
+    found = graph.matches(product)
+    assert [m.root for m in found] == [first, last] and found[0].a is x and found[1].a.op == "Relu"
+    assert graph.matches(p.MatMul(p.Relu(p.MatMul(hole("a"), hole("b")).once()), hole("c"))) == ()  # a result uses it
+    assert graph.matches(p.Tanh(hole("a"))) == ()
+    for wrong in ("MatMul", first, None):
+        with pytest.raises(TypeRuleError, match="is not a pattern") as raised:
+            graph.matches(wrong)
+        assert "graph.find" in raised.value.hint
+    with pytest.raises(GraphError, match="tells of no value"):
+        graph[0]  # type: ignore[index]
+    with pytest.raises(TypeRuleError, match="is a pattern") as raised:
+        graph.replace(product, product)  # type: ignore[arg-type]
+    assert "irkit.equation" in raised.value.hint
+
+
 def test_expressions_are_replaced_at_one_go() -> None:
     x, y = hole("x"), hole("y")
     graph = irkit.function(lambda a, b: (a - b) * (b - a), a="f32[n]", b="f32[n]")

@@ -287,6 +287,14 @@ def test_rules_of_the_project_that_move_elements_or_calculate_with_integers_are_
     assert prove(each, 3)
 
 
+def test_an_equation_is_proved_in_its_directions() -> None:
+    there, back = equation(p.Sub(x, y), p.Add(x, p.Neg(y))).prove(1)
+    assert there and back and (there.rank, back.rank) == (1, 1) and there.about == "of integers"
+    for rank in ("2", -1, 1.5, True):
+        with pytest.raises(RewriteError, match="rank is"):
+            prove(equation(p.Relu(x), p.Relu(p.Identity(x))).forward, rank)  # type: ignore[arg-type]
+
+
 def test_the_report_of_a_check_has_the_proof() -> None:
     moved = equation(p.Relu(p.Transpose(x, perm=attr("perm"))), p.Transpose(p.Relu(x), perm=attr("perm")), name="moved")
     report = check_rule(moved.forward, 3, onnxruntime=False)

@@ -15,7 +15,7 @@ from irkit.checking.rules import check_rule
 from irkit.core.walk import post_order
 from irkit.errors import GraphError, RewriteError
 from irkit.rewriting.face import Match, Rule
-from passes.saturation import EQUATIONS, SUMS, saturate
+from passes.saturation import EQUATIONS, SUMS, derivation, saturate, search
 from passes.targets import microseconds
 from tests.support.draws import drawn
 
@@ -131,3 +131,56 @@ def test_random_values_and_bodies_are_left_as_they_are() -> None:
     )
     graph = graph_of(chosen)
     assert saturate(graph, check=True) is graph
+
+
+# ---------------------------------------------------------------------------------------------- how it went
+
+
+def chain() -> tuple[Graph, Graph]:
+    """A product of three, grouped to the left and to the right, over parameters of their own."""
+    left, right = ((value(96, 96), value(96, 96), value(96, 1)) for _ in range(2))
+    a, b, c = right
+    return graph_of(op.MatMul(op.MatMul(left[0], left[1]), left[2])), Graph(right, (op.MatMul(a, op.MatMul(b, c)),))
+
+
+def test_a_search_tells_costs_rules_and_what_ended_it() -> None:
+    graph, _ = chain()
+    found = search(graph)
+    assert found.graph == saturate(graph) and found.after < found.before == pytest.approx(modelled(graph))
+    assert found.after == pytest.approx(modelled(found.graph))
+    assert found.stopped == "" and found.fired["matmul_grouped"] == 1 and found.nodes >= found.classes > 0
+    assert "nothing is left to add" in str(found) and "1 x matmul_grouped" in str(found)
+    for bound, given in (("nodes", {"nodes": 1}), ("rounds", {"rounds": 1}), ("seconds", {"seconds": 0})):
+        ended = search(graph, **given)  # type: ignore[arg-type]
+        assert ended.stopped == bound and f"the bound on {bound}" in str(ended)
+    relu = graph_of(op.Relu(value(4)))
+    assert (kept := search(relu)).graph is relu and kept.before == kept.after and not kept.fired
+
+
+def test_rules_make_two_graphs_equal_or_it_is_said_why_not() -> None:
+    left, right = chain()
+    found = derivation(left, right)
+    assert found and found.apart == () and str(found).startswith("equal after 1 rounds")
+    assert derivation(right, left, equation(p.MatMul(p.MatMul(x, y), z), p.MatMul(x, p.MatMul(y, z)), exact=False))
+    assert derivation(left, left, ()) and not (none := derivation(left, right, ()))
+    assert none.stopped == "" and none.apart == (0,) and "these rules lead to nothing more" in str(none)
+    over = derivation(left, right, nodes=1)
+    assert not over and over.stopped == "nodes" and "the bound on nodes was reached" in str(over)
+    a, b, c = (value(96, 96), value(96, 96), value(96, 1))
+    assert not derivation(left, Graph((a, b, c), (op.MatMul(op.MatMul(b, a), c),)))
+    with pytest.raises(GraphError, match="parameters and results"):
+        derivation(left, graph_of(op.Relu(value(3))))
+
+
+WRONG_ARGUMENTS: dict[str, Any] = {
+    "seconds": -1, "seconds ": "5", "seconds  ": float("nan"), "nodes": -1, "rounds": 1.5, "cost": 3,
+    "cost ": lambda v: "a", "cost  ": lambda v: -1.0, "cost   ": lambda v: float("nan"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_ARGUMENTS)
+def test_bounds_and_costs_that_are_none_are_refused(name: str) -> None:
+    """A cost that is NaN is below none, so that nothing was ever cheaper, and nobody was told."""
+    with pytest.raises(RewriteError, match=name.strip()) as raised:
+        saturate(graph_of(op.Relu(value(3))), **{name.strip(): WRONG_ARGUMENTS[name]})
+    assert raised.value.hint
