@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import numpy as np
 
-from irkit.build import const, op
+from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor
 from passes.precision.mixed import pattern_of
@@ -21,13 +21,15 @@ PRODUCTS = ("MatMul", "Gemm")
 class Layer:
     """A product or a convolution with a constant weight.
 
-    `rows` gives the weight as a matrix whose rows are the output channels, in float32; `turned` says that the weight
-    lies transposed to that, with an output channel in each column.
+    `rows` gives the weight as a matrix whose rows are the output channels, in float32, with the factor of a Gemm in it;
+    `turned` says that the weight lies transposed to that, with an output channel in each column; `bias` is what is
+    added, with its own factor in it, where the operator adds something.
     """
 
     value: Value
     turned: bool
     rows: Callable[[], np.ndarray]
+    bias: Value | None = None
 
     @property
     def x(self) -> Value:
@@ -38,11 +40,6 @@ class Layer:
     def weight(self) -> Value:
         """The weight."""
         return operand(self.value, 1)
-
-    @property
-    def bias(self) -> Value | None:
-        """What is added, where the operator adds something."""
-        return self.value.inputs[2] if len(self.value.inputs) > 2 else None
 
     @property
     def is_product(self) -> bool:
@@ -65,9 +62,21 @@ class Layer:
         return flat.reshape(shape).astype(dtype.numpy)
 
     def with_operands(self, x: Value, weight: Value, bias: Value | None) -> Value:
-        """The operator over other operands."""
-        inputs = (x, weight) if len(self.value.inputs) < 3 else (x, weight, bias)
-        return self.value.with_inputs(inputs)
+        """The operator over other operands, which have the factors of a Gemm in them."""
+        inputs = (x, weight) if bias is None else (x, weight, bias)
+        if factors_of(self.value) == (1.0, 1.0):
+            return self.value.with_inputs(inputs)
+        given = {name: each for name, each in self.value.attributes if name not in FACTORS}
+        return call("Gemm", inputs, given).with_origin(self.value.origin)
+
+
+FACTORS = ("alpha", "beta")
+
+
+def factors_of(value: Value) -> tuple[float, float]:
+    """The factors of a Gemm's product and of what it adds; 1 for all else."""
+    first, second = (value.attribute(name, 1.0) if value.op == "Gemm" else 1.0 for name in FACTORS)
+    return first, second
 
 
 def operand(value: Value, index: int) -> Value:
@@ -85,17 +94,28 @@ def layer_of(value: Value) -> Layer | None:
     weight = value.inputs[1]
     if weight is None or weight.blob is None or weight.blob.dtype is not DType.FLOAT or not is_float(value.inputs[0]):
         return None
-    blob = weight.blob
+    blob, bias = weight.blob, value.inputs[2] if len(value.inputs) > 2 else None
     if value.op == "MatMul":
         return Layer(value, True, lambda: blob.read().T) if weight.rank == 2 else None
     if value.op == "Gemm":
-        plain = value.attribute("alpha", 1.0) == 1.0 and value.attribute("beta", 1.0) == 1.0
-        if not plain or value.attribute("transA", 0):
+        if value.attribute("transA", 0):
             return None
-        if value.attribute("transB", 0):
-            return Layer(value, False, blob.read)
-        return Layer(value, True, lambda: blob.read().T)
-    return Layer(value, False, lambda: blob.read().reshape(blob.shape[0], -1))
+        factor, of_bias = (np.float32(each) for each in factors_of(value))
+        read = blob.read if factor == 1 else lambda: blob.read() * factor
+        turned = not value.attribute("transB", 0)
+        return Layer(value, turned, (lambda: read().T) if turned else read, scaled_bias(bias, of_bias))
+    return Layer(value, False, lambda: blob.read().reshape(blob.shape[0], -1), bias)
+
+
+def scaled_bias(bias: Value | None, factor: np.float32) -> Value | None:
+    """bias * factor; None where nothing is left of it."""
+    if bias is None or factor == 0:
+        return None
+    if factor == 1:
+        return bias
+    if bias.blob is None:
+        return op.Mul(bias, const(factor))
+    return const(bias.blob.read() * factor, name=bias.blob.name).with_origin(bias.origin)
 
 
 def is_float(value: Value | None) -> bool:
@@ -130,8 +150,10 @@ def reason(layer: Layer, request: Quantization, name: str) -> str:
     blob = layer.weight.blob
     if blob is None or blob.size < request.least:
         return f"its weight has fewer than {request.least} numbers"
-    if not np.isfinite(blob.read()).all():
-        return "its weight holds NaN or infinity"
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(layer.rows()).all()
+    if not finite:
+        return "its weight, with its factor, holds NaN or infinity"
     return ""
 
 

@@ -269,7 +269,7 @@ def test_genai_generates_over_shared_buffers(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", ["LlamaForCausalLM", "GptOssForCausalLM"])
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen2ForCausalLM", "GptOssForCausalLM"])
 def test_genai_generates_in_half_precision(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """Over caches of one size, and, with sinks, over such as grow. Each token is one that eager might have chosen: in
     half precision the two highest scores are often a rounding apart."""

@@ -103,6 +103,32 @@ def test_every_form_is_near_and_the_same_in_both_machines(form, target, tmp_path
     assert layers[-1][1] == pytest.approx(np.linalg.norm(found - exact) / size, rel=1e-3)
 
 
+@pytest.mark.parametrize("form", ["int4", "int8", "dynamic", "gptq", "static", "smooth"])
+@pytest.mark.parametrize("beta", [2.5, 0.0, 1.0])
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("added", ["constant", "computed", "nothing"])
+def test_factors_of_a_product_are_in_its_integers(form, beta, turned, added):
+    x = irkit.param(irkit.tensor("f32", "n", 80))
+    weight = irkit.const(random(48, 80).T if not turned else random(48, 80), name="w")
+    bias = {"constant": irkit.const(random(48, seed=1)), "computed": op.ReduceMax(x, [1]), "nothing": None}[added]
+    graph = irkit.Graph((x,), (op.Gemm(x, weight, bias, alpha=0.37, beta=beta, transB=turned),))
+    data = random(9, 80, seed=11)
+    (exact,) = irkit.evaluate(graph, [data])
+    for target in ("onnxruntime-cpu", CONTRIB):
+        made = quantize(graph, FORMS[form][0], target=target)
+        (found,) = irkit.evaluate(made.graph, [data])
+        assert 0 < np.linalg.norm(found - exact) / np.linalg.norm(exact) < FORMS[form][1]
+        assert [each.name for each in made.layers] == ["w"] and not made.kept
+        assert made.accuracy([data])[0][1] < FORMS[form][1]
+
+
+def test_a_factor_that_leaves_float32_keeps_its_weight():
+    x = irkit.param(irkit.tensor("f32", "n", 80))
+    graph = irkit.Graph((x,), (op.Gemm(x, irkit.const(random(80, 48) * np.float32(1e20)), alpha=1e30),))
+    made = quantize(graph, "int8")
+    assert not made.layers and "with its factor, holds NaN or infinity" in made.kept[0].why
+
+
 def test_static_convolutions_run_on_integers(tmp_path):
     graph, x = cnn(), random(2, 3, 16, 16, seed=9)
     made = quantize(graph, Quantization(activations="static", smallest=100, feeds=[random(8, 3, 16, 16, seed=10)]))
