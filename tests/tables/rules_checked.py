@@ -56,8 +56,8 @@ Written by `make check-rules`: `check_rule` of every rule of the project, {state
 compared on ONNX Runtime, too. An instance counts where there is something to compare: those with empty results only are
 made anew.
 
-`at` is how many instances were asked for, on how many seeds: {n} on {seeds} seeds here, where `make check-rules` takes 200
-on ten unless it is told otherwise; `fired` counts instances over all seeds, `near` near
+`at` is how many instances were asked for, on how many seeds: {n} on {seeds} seeds here, where `make check-rules` takes
+200 on ten unless it is told otherwise; `fired` counts instances over all seeds, `near` near
 misses on which the rule fired, of those made; `types` and `ranks` how many there were of them; `sizes` whether 0, 1 and
 symbols were among them; `not reached` the returns of the rule's function that never ran: conditions that no instance,
 and no near miss, met.
