@@ -23,11 +23,10 @@ import attrs
 import torch
 
 from irkit.core.ir import Value
-from irkit.core.types import Tensor
 from irkit.core.vocabulary import CONSTANT
 from lowering.capture.inputs.alike import SIMPLE, functions_of
 from lowering.direct.repeats import SIZES
-from lowering.direct.tensors import Traced
+from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 
 
@@ -115,11 +114,12 @@ class Watch:
 
 @attrs.frozen(eq=False)
 class Fresh:
-    """A result of a call: a tensor of memory of its own."""
+    """A result of a call: a tensor of memory of its own, with the number of its type and layout."""
 
     twin: torch.Tensor
     value: Value
     name: str
+    kind: int
 
 
 @attrs.frozen(eq=False)
@@ -331,15 +331,15 @@ class Asking:
         """The same, where tensors that hold these `values` came before."""
         kind = type(given)
         if kind is Traced:
-            handle = self.tracer.handle(given)
-            twin, value = handle.twin, self.tracer.read(handle)
-            if twin.is_complex() or twin.is_neg() or given.requires_grad or not isinstance(value.type, Tensor):
+            handle = given.handle
+            value = self.tracer.read(handle)
+            layout = handle.kind or self.tracer.kind(handle)
+            if layout < 0 or given.requires_grad:
                 raise Unmatched
             same = values.index(value) if value in values else -1
             values.append(value)
             tensors.append(given)
-            fixed = id(value) if value.op == CONSTANT else None
-            return (kind, value.type, twin.dtype, twin.stride(), twin.storage_offset(), same, fixed)
+            return (kind, layout, same, id(value) if value.op == CONSTANT else None)
         if kind is tuple or kind is list:
             return (kind, *[self.key_of(each, tensors, objects, values) for each in given])
         if kind is dict:
@@ -433,7 +433,7 @@ class Asking:
             if given.requires_grad or handle.twin.is_complex() or handle.twin.is_neg():
                 raise Unmatched
             level.settled.append((handle.memory, handle.memory.version))
-            return level.answer_of(given) or Fresh(handle.twin, self.tracer.read(handle), handle.name)
+            return level.answer_of(given) or self.fresh(handle)
         if kind is Mark:
             return level.place_of(given)
         if kind is tuple or kind is list:
@@ -443,6 +443,11 @@ class Asking:
         if isinstance(given, SIMPLE) or kind in SIZES:
             return given
         raise Unmatched
+
+    def fresh(self, handle: Handle) -> Fresh:
+        """What a handle says of a tensor, to be made again."""
+        value = self.tracer.read(handle)
+        return Fresh(handle.twin, value, handle.name, handle.kind or self.tracer.kind(handle))
 
     def left_something(self, level: Level) -> bool:
         """Whether a module has left something else behind than results, and than what it asked of objects."""

@@ -50,7 +50,7 @@ from lowering.direct.caches import (
 from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.records.module_calls import InnerCalls, Repeated
+from lowering.records.module_calls import InnerCalls, Repeated, add_counts
 
 TRIES = 3
 """How many calls with equal arguments are looked at before others like them are traced as they come."""
@@ -119,15 +119,18 @@ class Stage:
     ) -> dict[Value, Value]:
         """`swaps` grown to the values, each with the origin that it has in a module at another path, where so many
         names were taken."""
-        others = repeated.paths or {}
-        made = [
-            provenance(
-                origin.node if number is None else name_after(taken, number), origin.target,
-                others.get(origin.module, origin.module if inside is None else path + inside), origin.source,
-                origin.rules,
-            )
-            for origin, number, inside in self.origins
-        ]  # fmt: skip
+        others = repeated.paths
+        made: list[Origin] = []
+        for origin, number, inside in self.origins:
+            node = origin.node
+            if number is not None:
+                base, place = number
+                place += taken[base] if base in taken else 0
+                node = f"{base}_{place}" if place else base
+            module = origin.module if inside is None else path + inside
+            if others is not None and origin.module in others:
+                module = others[origin.module]
+            made.append(provenance(node, origin.target, module, origin.source, origin.rules))
         new: dict[Value | None, Value | None] = {None: None, **swaps}
         operand = new.__getitem__
         for value, place in self.values:
@@ -150,7 +153,7 @@ class Calls(Asking):
 
     def called(self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What a module gives."""
-        if self.tracer.frames or any(self.likes.below[id(module)].hooks):
+        if self.tracer.frames or any(self.likes.first(module).hooks):
             return forward(*args, **kwargs)
         tensors: list[Traced] = []
         objects: list[Any] = []
@@ -250,7 +253,7 @@ class Calls(Asking):
             if busy or part or returned.requires_grad or handle.key in taken or handle.twin.is_complex():
                 raise Unmatched
             outputs.append(returned)
-            return Fresh(handle.twin, self.tracer.read(handle), handle.name)
+            return self.fresh(handle)
         if kind is tuple or kind is list:
             return kind([self.results(each, given, outputs) for each in returned])
         if kind is dict:
@@ -298,20 +301,26 @@ class Calls(Asking):
         tracer = self.tracer
         path, taken = tracer.modules[-1], dict(tracer.counts)
         repeated = tracer.visits.again(call.inner, path, list(map(id, below.parts)))
-        values = [tracer.read(tracer.handle(each)) for each in given]
+        values = [tracer.read(each.handle) for each in given]
         before = self.once_before(call, below, values)
         if before is not None:
-            return Again(call, before.values, path, repeated, taken, before)
+            return Again(call, before.values, path, repeated, taken, None, before)
         swaps = dict(zip(call.inputs, values, strict=True))
+        outside, as_entered = tracer.record.outside, True
         for old, numbers in call.weights.items():
-            handles = [tracer.handle(below.weights[number]) for number in numbers]
-            new = tracer.read(handles[0])
-            tied = all(tracer.read(each) is new for each in handles)  # what was one tensor there is one here
-            written = any(each.memory.version or each.memory.torn for each in handles)
-            if written or not tied or new.type != old.type or new.op != old.op:
+            new = None
+            for number in numbers:
+                weight = below.weights[number]
+                handle = tracer.handle(weight)
+                held = tracer.read(handle)
+                if handle.memory.version or handle.memory.torn or (new is not None and held is not new):
+                    return None  # it is written, or what was one tensor there is two here
+                as_entered = as_entered and outside.get(id(weight)) is held
+                new = held
+            if new is None or new.type != old.type or new.op != old.op:
                 return None
             swaps[old] = new
-        return Again(call, swaps, path, repeated, taken)
+        return Again(call, swaps, path, repeated, taken, below if as_entered else None)
 
     def once_before(self, call: Called, below: Below, values: Sequence[Value]) -> TakenOver | None:
         """In a trial, the same call in the run before, where that took over the same with these inputs and weights;
@@ -319,19 +328,21 @@ class Calls(Asking):
         tracer, place = self.tracer, id(below.parts[0])
         if tracer.before is None:
             return None
-        calls, count, known = tracer.before.taken.get(place, ()), self.times[place], tracer.before.outside
+        calls, count = tracer.before.taken.get(place, ()), self.times[place]
         if count >= len(calls) or tracer.effects["outside"]:
             return None
         found = calls[count]
         if not found.is_of(call.below.parts[0], call.inputs, call.fresh, call.answers):
             return None
-        if any(found.values[old] is not new for old, new in zip(call.inputs, values, strict=True)):
-            return None
-        weights = below.weights
+        there = found.values
+        for old, new in zip(call.inputs, values, strict=True):
+            if there[old] is not new:
+                return None
+        if found.below is below:
+            return found
+        weights, known = below.weights, tracer.before.outside
         same = all(
-            known.get(id(weights[number])) is found.values[old]
-            for old, numbers in call.weights.items()
-            for number in numbers
+            known.get(id(weights[number])) is there[old] for old, numbers in call.weights.items() for number in numbers
         )
         return found if same else None
 
@@ -340,10 +351,10 @@ class Calls(Asking):
         stage = found.call.stages[number]
         if found.before is not None:
             there = found.before.values
-            return attrs.evolve(found, values={**found.values, **{value: there[value] for value in stage.roots}})
+            return found.over({**found.values, **{value: there[value] for value in stage.roots}}, found.before)
         values = stage.again(found.values, found.path, found.repeated, found.taken)
         known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
-        return attrs.evolve(found, values=known)
+        return found.over(known, None)
 
     def taken(
         self, found: Again, own: Sequence[torch.nn.Module], given: Sequence[Traced], objects: Sequence[Any]
@@ -358,7 +369,7 @@ class Calls(Asking):
         for number, ask in enumerate(call.asks):
             with unmet():
                 found = self.grown(found, number)
-                tracer.counts.update(ask.segment)
+                add_counts(tracer.counts, ask.segment)
                 tracer.first_met([found.values[value] for value in call.stages[number].roots])
                 args, kwargs = self.shown(found, ask.given, known, own)
             before, new = dict(tracer.counts), []
@@ -374,9 +385,9 @@ class Calls(Asking):
             known += new
         with unmet():
             found = self.grown(found, -1)
-            tracer.counts.update(call.rest)
+            add_counts(tracer.counts, call.rest)
             tracer.calls += call.operators
-            tracer.scope.decomposed.update(call.decomposed)
+            add_counts(tracer.scope.decomposed, call.decomposed)
             tracer.first_met([found.values[value] for value in call.stages[-1].roots])
             if tracer.before is None:
                 tracer.record.taken.setdefault(id(own[0]), []).append(found.taken_over(found.values))
@@ -392,7 +403,7 @@ class Calls(Asking):
         if found.before is not None:
             return found
         if count < len(calls) and calls[count].is_again(found.taken_over(found.values)):
-            return attrs.evolve(found, before=calls[count])
+            return found.over(found.values, calls[count])
         tracer.open_index()
         return found
 
@@ -402,24 +413,27 @@ class Calls(Asking):
         if before is not None and any(before.values[old] is not values[old] for old in asked):
             self.tracer.open_index()
             before = None
-        return attrs.evolve(found, values=values, before=before)
+        return found.over(values, before)
 
     def shown(self, found: Again, results: Any, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
         """Results as the model gets them, or what it hands over."""
-        if isinstance(results, Given | Answer):
-            return known[results.index + (len(found.call.inputs) if isinstance(results, Answer) else 0)]
-        if isinstance(results, Number):
-            held, name = own[results.module], results.name
-            return getattr(held, name) if self.marks else held.__dict__[name]
-        if isinstance(results, Fresh):
+        kind = type(results)
+        if kind is Fresh:
             twin, value = results.twin, found.values[results.value]
             made = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
             number = found.call.numbered(results.name)
             name = results.name if number is None else name_after(found.taken, number)
-            return self.tracer.shown(Handle(made, Memory(value, twin=made), (), value, 0, name))
-        if isinstance(results, list | tuple):
-            return type(results)([self.shown(found, each, known, own) for each in results])
-        if isinstance(results, dict):
+            return self.tracer.shown(Handle(made, Memory(value, twin=made), (), value, 0, name, results.kind))
+        if kind is Given:
+            return known[results.index]
+        if kind is Answer:
+            return known[results.index + len(found.call.inputs)]
+        if kind is Number:
+            held, name = own[results.module], results.name
+            return getattr(held, name) if self.marks else held.__dict__[name]
+        if kind is list or kind is tuple:
+            return kind([self.shown(found, each, known, own) for each in results])
+        if kind is dict:
             return {name: self.shown(found, each, known, own) for name, each in results.items()}
         return results
 
@@ -434,7 +448,7 @@ class Calls(Asking):
         for number, (ours, theirs) in enumerate(zip(call.asks, level.asks, strict=True)):
             found = self.grown(found, number)
             pairs += zip([found.values[v] for v in fresh_of(ours.given)], fresh_of(theirs.given), strict=True)
-            found = attrs.evolve(found, values={**found.values, **dict(zip(ours.answers, theirs.answers, strict=True))})
+            found = found.over({**found.values, **dict(zip(ours.answers, theirs.answers, strict=True))}, found.before)
             given += theirs.answers
         found = self.grown(found, -1)
         expected = [found.values[value] for value in fresh_of(call.results)]
@@ -457,20 +471,26 @@ class Calls(Asking):
 @attrs.frozen(eq=False)
 class Again:
     """A call that is taken over: what its values become, at which path, with which calls of modules `repeated` in it,
-    and how many names are `taken` before it; and the same call in the run `before`, in a trial in which all of them
-    become what they became there."""
+    and how many names are `taken` before it; what its module is made of, where each weight is what it was when the run
+    met it first; and the same call in the run `before`, in a trial in which all of them become what they became there.
+    """
 
     call: Called
     values: Mapping[Value, Value]
     path: str
     repeated: Repeated
     taken: Mapping[str, int]
+    below: Below | None
     before: TakenOver | None = None
+
+    def over(self, values: Mapping[Value, Value], before: TakenOver | None) -> Again:
+        """The same, where values become these."""
+        return Again(self.call, values, self.path, self.repeated, self.taken, self.below, before)
 
     def taken_over(self, values: Mapping[Value, Value]) -> TakenOver:
         """What is to be known of it in a trial, where values have become these."""
         call = self.call
-        return TakenOver(call.below.parts[0], call.inputs, call.fresh, call.answers, values)
+        return TakenOver(call.below.parts[0], call.inputs, call.fresh, call.answers, values, self.below)
 
 
 def tensors_of(returned: Any) -> list[Traced]:

@@ -125,6 +125,8 @@ class Functions(TorchFunctionMode):
             strides_to_all(self.own, args[0].handle)
         if func in NUMBERS and args and has_symbols(args[0]):
             return tensor_of(args[0], (kwargs or {}).get("dtype"))
+        if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
+            return whole
         if func is torch.linspace and (row := evenly_spaced(*args, **(kwargs or {}))) is not None:
             return row
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
@@ -205,6 +207,17 @@ def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device
     gap = (last - first) / torch.sym_max(steps - 1, 1)
     rising, falling = first + places * gap, last - (steps - 1 - places) * gap
     return torch.where(places < torch.sym_max(steps // 2, 1), rising, falling)
+
+
+def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
+    """torch.cat of traced tensors, met without the way through torch's dispatcher, which a cache would take twice for
+    each layer and run; None where anything may stand between."""
+    if more or type(dim) is not int or type(tensors) not in (tuple, list) or {*map(type, tensors)} != {Traced}:
+        return None
+    apart = torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0  # type: ignore[attr-defined]
+    if apart or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return None
+    return met(tracer, torch.ops.aten.cat.default, ([*tensors], dim) if dim else ([*tensors],), {})
 
 
 def listed(x: torch.Tensor) -> Any:

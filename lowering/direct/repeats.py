@@ -178,13 +178,15 @@ class Outcome:
 @attrs.frozen(eq=False)
 class TakenOver:
     """A call that was made of the values of one before it: of which module that was a call, over which `inputs`, what
-    it gave and handed over and what it was answered; and what each of these values became."""
+    it gave and handed over and what it was answered; and what each of these values became. `below` is what the module
+    that called was made of, where each of its weights was what it was when the run met it first; None elsewhere."""
 
     first: torch.nn.Module
     inputs: tuple[Value, ...]
     given: tuple[Value, ...]
     answers: tuple[Value, ...]
     values: Mapping[Value, Value]
+    below: object = None
 
     def is_again(self, other: TakenOver) -> bool:
         """Whether another run takes over the same of the same, so that each value becomes what it became here."""

@@ -54,7 +54,7 @@ class ModuleCalls:
 
     def take(self, repeated: Repeated) -> None:
         """Counts calls that were made again."""
-        self.times.update(repeated.times)
+        add_counts(self.times, repeated.times)
         self.met.extend(repeated.met)
 
 
@@ -94,6 +94,12 @@ class Repeated:
     def path_of(self, before: str, otherwise: str) -> str:
         """What a path becomes; `otherwise` where only the outermost differs, or it was not met."""
         return otherwise if self.paths is None else self.paths.get(before, otherwise)
+
+
+def add_counts(counts: Counter[str], more: Mapping[str, int]) -> None:
+    """`Counter.update`, which calls a method for each key."""
+    for each in more:
+        counts[each] += more[each]
 
 
 def path_below(above: str, path: str) -> str:

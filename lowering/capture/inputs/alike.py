@@ -36,11 +36,11 @@ class Below:
     weights: Sequence[torch.Tensor]
 
     @classmethod
-    def of(cls, module: torch.nn.Module, known: Mapping[int, dict[str, Any]] = {}) -> Below:
-        """A module as it stands; `known` are the attributes of modules that were looked at just now."""
+    def of(cls, module: torch.nn.Module) -> Below:
+        """A module as it stands."""
         parts = [each for _, each in modules_below(module)]
         contents = Contents.of(list(containers_in(parts)))
-        state = state_of(parts, known)
+        state = tuple(map(own_state, parts))
         return cls(parts, attributes_of(parts), contents, hooks_below(parts), state, list(weights_of(parts)))
 
     def is_untouched(self) -> bool:
@@ -64,19 +64,27 @@ class Below:
 @attrs.frozen(eq=False)
 class Likes:
     """The modules of a model that are like another one: their `numbers`, by identity, which those have in common that
-    are equal but for their weights; what each of them is made of; and the simple attributes in which modules of one
-    class differ. `compared` has the differences that were looked at."""
+    are equal but for their weights; and the simple attributes in which modules of one class differ. `below` has what
+    those are made of that were called: most are inside one that is taken over, and never are. `compared` has the
+    differences that were looked at."""
 
     numbers: Mapping[int, int] = {}
     chosen: Sequence[torch.nn.Module] = ()
-    below: Mapping[int, Below] = {}
     different: Sequence[tuple[type, str]] = ()
+    below: dict[int, Below] = attrs.field(factory=dict)
     compared: dict[tuple[int, int], frozenset[tuple[int, str]] | None] = attrs.field(factory=dict)
 
     def of(self, module: torch.nn.Module) -> Below:
         """What one of them is made of now."""
-        known = self.below[id(module)]
+        known = self.first(module)
         return known if known.is_untouched() else Below.of(module)
+
+    def first(self, module: torch.nn.Module) -> Below:
+        """What one of them was made of when it was first called."""
+        known = self.below.get(id(module))
+        if known is None:
+            known = self.below[id(module)] = Below.of(module)
+        return known
 
     def differences(self, one: Below, other: Below) -> frozenset[tuple[int, str]] | None:
         """The attributes in which two of them differ; None where they are not alike at all."""
@@ -114,9 +122,19 @@ def likes_of(given: Parts) -> Likes:
     several = {each: found[id(each)] for each in modules if is_composite(each)}
     often = Counter(several.values())
     chosen = [each for each, number in several.items() if often[number] > 1]
-    states = {id(each): own_state(each) for each in modules}
-    known = {id(each): Below.of(each, states) for each in chosen}
-    return Likes({id(each): several[each] for each in chosen}, chosen, known, different(known.values()))
+    return Likes({id(each): several[each] for each in chosen}, chosen, different(parts_of(chosen)))
+
+
+def parts_of(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+    """Modules and all that are below them, each once."""
+    found: dict[int, torch.nn.Module] = {}
+    pending = list(modules)
+    while pending:
+        each = pending.pop()
+        if id(each) not in found:
+            found[id(each)] = each
+            pending += [child for child in each._modules.values() if child is not None]
+    return list(found.values())
 
 
 def sharing(module: torch.nn.Module) -> tuple[int, ...]:
@@ -151,17 +169,16 @@ def weight_like(weight: torch.Tensor) -> Any:
     return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small) if whole else id(weight)
 
 
-def different(known: Iterable[Below]) -> list[tuple[type, str]]:
+def different(modules: Iterable[torch.nn.Module]) -> list[tuple[type, str]]:
     """The simple attributes in which modules of one class differ."""
-    by_class: dict[type, dict[int, dict[str, Any]]] = {}
-    for below in known:
-        for one in below.parts:
-            by_class.setdefault(type(one), {})[id(one)] = one.__dict__
+    by_class: dict[type, list[dict[str, Any]]] = {}
+    for one in modules:
+        by_class.setdefault(type(one), []).append(one.__dict__)
     found: list[tuple[type, str]] = []
     for cls, each in by_class.items():
-        names = {name for one in each.values() for name in one if name not in OWN and not hasattr(cls, name)}
+        names = {name for name in {name for one in each for name in one} - OWN if not hasattr(cls, name)}
         for name in sorted(names):
-            held = [one.get(name) for one in each.values()]
+            held = [one.get(name) for one in each]
             kinds = set(map(type, held))
             if all(issubclass(kind, SIMPLE) for kind in kinds) and any(value != held[0] for value in held):
                 found.append((cls, name))
@@ -186,12 +203,6 @@ def containers_in(parts: Sequence[torch.nn.Module]) -> Iterator[Any]:
 
 KEPT = frozenset(("_parameters", "_buffers", "_modules"))
 """Attributes of each module whose contents tell what it computes."""
-
-
-def state_of(parts: Sequence[torch.nn.Module], known: Mapping[int, dict[str, Any]]) -> State:
-    """The attributes of modules, each as it stands: simple ones themselves, others by identity; `known` are those of
-    modules that were looked at just now."""
-    return tuple([known[id(one)] if id(one) in known else own_state(one) for one in parts])
 
 
 def own_state(module: torch.nn.Module) -> dict[str, Any]:
