@@ -234,6 +234,13 @@ def ranges(given: Mapping[str, Range]) -> PMap[str, Range]:
     return found
 
 
+def signatures(given: object) -> Signature:
+    """The same. Raises GraphError for what is no signature."""
+    if not isinstance(given, Signature):
+        raise GraphError(f"{given!r} is not the signature of a graph", hint="the signature is an irkit.Signature")
+    return given
+
+
 @attrs.frozen(eq=False, repr=False)
 class Graph(GraphMethods):
     """A closed function: `results` reach no Param but `params`. Compared by structure (see `irkit.core.digest`).
@@ -251,13 +258,10 @@ class Graph(GraphMethods):
     name: str = "graph"
 
     def __attrs_post_init__(self) -> None:
-        signature, name = cast(object, self.signature), cast(object, self.name)  # a caller may give anything
-        if not isinstance(signature, Signature) or not isinstance(name, str):
-            wrong = name if isinstance(signature, Signature) else signature
-            raise GraphError(
-                f"{wrong!r} is not the {'name' if wrong is name else 'signature'} of a graph",
-                hint="the name is a text, the signature an irkit.Signature",
-            )
+        signatures(self.signature)
+        name = cast(object, self.name)  # a caller may give anything
+        if not isinstance(name, str):
+            raise GraphError(f"{name!r} is not the name of a graph", hint="the name is a text")
         others = self.canonical[len(self.params) :]
         if PARAM in map(_OP, others):
             loose = next(v for v in others if v.op == PARAM)
@@ -400,6 +404,20 @@ class Graph(GraphMethods):
         if len(new) == len(self.results) and all(a is b for a, b in zip(new, self.results, strict=True)):
             return self
         return attrs.evolve(self, results=new)
+
+    def with_symbols(self, symbols: Mapping[str, Range]) -> Graph:
+        """The same values with other ranges of their symbols. Raises GraphError for what is no mapping to ranges."""
+        return self._of_same_values("symbols", ranges(symbols))
+
+    def with_signature(self, signature: Signature) -> Graph:
+        """The same values with another signature. Raises GraphError for what is none."""
+        return self._of_same_values("signature", signatures(signature))
+
+    def _of_same_values(self, name: str, given: object) -> Graph:
+        new = _copy(self)
+        for field, held in ((name, given), ("canonical", self.canonical)):
+            object.__setattr__(new, field, held)  # the latter is where a cached property keeps what it found
+        return new
 
     def __repr__(self) -> str:
         return f"<Graph {self.name}: {len(self.params)} params, {len(self)} operators, {len(self.results)} results>"

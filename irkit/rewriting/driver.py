@@ -114,7 +114,8 @@ class Plan:
     of their graph, which say what symbols are bound.
 
     `tidy` are rules for values that are new, or over new operands: what a graph holds from the beginning is left alone.
-    `told` is told of each firing.
+    `told` is told of each firing. `declined` are the values at which a rule might have applied, as the conditions that
+    are asked first say, and did not.
     """
 
     def __init__(self, rules: Rules, depth: int = DEPTH, tidy: Rules = (), told: Told | None = None) -> None:
@@ -124,6 +125,7 @@ class Plan:
         self.roots = index.roots
         self.first_candidates = index_of(rules).candidates if tidy else index.candidates
         self.tried: dict[tuple[Value, ...], set[Value]] = {}
+        self.declined: set[Value] = set()
         self._bodies = Bodies()
 
     def rewrite(self, graph: Graph) -> Graph:
@@ -378,6 +380,7 @@ class Sweep:
                     if is_timed:
                         self._seconds = perf_counter() - start
                     return replacement, rule
+                self.plan.declined.add(value)
         if self._kept_back == kept_back:  # else a user may go, and the rule that minded it apply
             self._tried.add(value)
         return None

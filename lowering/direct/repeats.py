@@ -246,6 +246,7 @@ class Index:
     contents: dict[Value | None, np.ndarray] = attrs.field(factory=dict)
     settled: dict[Any, Any] = attrs.field(factory=dict)
     types: dict[int, tuple[Type, Any]] = attrs.field(factory=dict)
+    empty: dict[int, tuple[Type, bool]] = attrs.field(factory=dict)
     closed: bool = False
 
     def include(self, roots: Sequence[Value]) -> None:
@@ -306,7 +307,13 @@ class Index:
 
     def is_empty(self, value: Value | None) -> bool:
         """Whether a tensor has no elements at the point."""
-        return value is not None and isinstance(value.type, Tensor) and 0 in self.type_at(value.type)[1]
+        if value is None:
+            return False
+        known = self.empty.get(id(value.type))
+        if known is None:
+            sizes = self.type_at(value.type)[1] if isinstance(value.type, Tensor) else ()
+            known = self.empty[id(value.type)] = (value.type, 0 in sizes)
+        return known[1]
 
     def key(self, value: Value, inputs: Sequence[Value | None]) -> Any:
         """Equal for nodes that compute the same of the same operands at the point; None where that is not known."""

@@ -208,10 +208,12 @@ def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before:
     of the run before, in a trial."""
     found = Inputs([], [], [])
     made = iter([]) if before is None else iter(value for _, value in before.params)
+    types: dict[Tensor, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
         if isinstance(value, torch.Tensor):
             refuse_layout(value)
             type_ = Tensor(DTYPES[value.dtype], shape)
+            type_ = types.setdefault(type_, type_)
             found.given.append(parameter(tracer, found, leaf.name, value, type_, next(made, None)))
         elif shape is not None and type(shape) is not int:
             scalar = next(made, param(Tensor(DType.INT64, ())))
@@ -305,7 +307,7 @@ def lowered_run(
     signature = Signature(tuple(port for port, _ in params), tuple(ports), facts, metadata)
     graph = Graph(tuple(value for _, value in params), tuple(values), signature=signature, name=found.name)
     present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
-    graph = attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
+    graph = graph.with_symbols(pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
     return record_of(run, graph, found, outputs, state, checks)
 
 

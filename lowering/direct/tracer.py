@@ -105,9 +105,10 @@ class Tracer:
     `told` what torch gave for which numbers, `allowed` what the conditions kept so far say of sizes, `small` which
     small sizes make a computed dimension what; `loose` are symbols whose size is told by the operator that made them,
     `dependent` those that hang on sizes in a way that no type rule tells. `met` has what is known of operators by what
-    they are called with, `record` what this run has met. In a trial `before` is what the run before it has met, `index`
-    its values as they are at the trial's sizes, `point` these sizes, if they have no say on other names and the trial
-    has met little for the first time, which `missed` counts. `alive` has weak references to the tensors that were made,
+    they are called with, `sizes` those of types as torch sees them, by the identity of a type, `record` what this run
+    has met. In a trial `before` is what the run before it has met, `index` its values as they are at the trial's sizes,
+    `point` these sizes, if they have no say on other names and the trial has met little for the first time, which
+    `missed` counts. `alive` has weak references to the tensors that were made,
     `written` tells of each write when its memory was made, `effects` counts what else operators do beside making
     values; `likes` has the numbers of modules that are equal but for their weights, `unequal` says that some were not.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
@@ -152,6 +153,7 @@ class Tracer:
     calls: int = 0
     met: dict[Any, Entry] = attrs.field(factory=dict)
     kinds: dict[Any, int] = attrs.field(factory=dict)
+    sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
     record: Record = attrs.field(factory=Record)
     before: Record | None = None
     index: Index = attrs.field(factory=lambda: Index({}))
@@ -352,9 +354,14 @@ class Tracer:
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
-        sizes = [size_of(self.asked, d) for d in handle.value.shape]
+        type_ = handle.value.type
+        known = self.sizes.get(id(type_))
+        if known is None:
+            found = [size_of(self.asked, d) for d in handle.value.shape]
+            known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
+        _, sizes, vary = known
         memory, room = handle.memory, None
-        if any(type(size) is not int for size in sizes):
+        if vary:
             room = torch.SymInt(RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size()))
         memory.born = len(self.alive) if memory.born < 0 else memory.born
         made = Traced(self, handle, sizes, room)

@@ -210,10 +210,9 @@ def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value] = ())
     other that data decides.
     """
     params = list(params)
-    found = {port.binds for port, _ in params}
-    for value in (*(value for _, value in params), *results):
-        found |= {name for name, _ in filter(None, map(solved_symbol, dims_of(value.type)))}
-    return frozenset(found)
+    sizes = {size for value in (*(value for _, value in params), *results) for size in dims_of(value.type)}
+    told = {name for name, _ in filter(None, map(solved_symbol, sizes))}
+    return frozenset(told.union(port.binds for port, _ in params))
 
 
 def all_of(checks: Sequence[Check]) -> Value:
@@ -301,7 +300,7 @@ class Watched:
         signature = self.whole.signature
         if facts is signature.facts:
             return self
-        return self.with_whole(attrs.evolve(self.whole, signature=attrs.evolve(signature, facts=tuple(facts))))
+        return self.with_whole(self.whole.with_signature(attrs.evolve(signature, facts=tuple(facts))))
 
     def asking(self, checks: Sequence[Check]) -> Watched:
         """The same with further conditions on its values; the same object where there is none."""

@@ -122,7 +122,7 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     )
     numbers = {port.binds for port, _ in inputs.params if port.role == "input" and port.binds}
     present = {s.name for s in symbols_in(graph)} | numbers
-    graph = attrs.evolve(graph, symbols=pmap({name: known[name] for name in sorted(present) if name in known}))
+    graph = graph.with_symbols(pmap({name: known[name] for name in sorted(present) if name in known}))
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
     count = sum(1 for n in nodes_reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start

@@ -93,7 +93,7 @@ Settle = Callable[[Dim], Dim]
 
 
 def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
-    """Each value that the roots reach, over the sizes that `settle` gives; the same where it changes none. Parameters
+    """Each value that the roots reach, over the sizes that `settle` gives; nothing where it changes none. Parameters
     stay as they are."""
     known: dict[Dim, Dim] = {}
 
@@ -106,6 +106,11 @@ def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
         return found
 
     order = post_order(roots)
+    types = {id(value.type): value.type for value in order}.values()
+    vectors = {id(value.attributes): value.attributes for value in order if value.op == SHAPE_VECTOR}.values()
+    same = all(map_dims(each, size) is each for each in types) and all(settled(each, size) is each for each in vectors)
+    if same and not any(value.bodies for value in order):
+        return {}
     return resized(order, size, {value: value for value in order if value.op == PARAM})
 
 

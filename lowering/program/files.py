@@ -157,7 +157,7 @@ def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
         name=captured.name,
     )
     ranges, present = ranges_by_name(captured, sizes), {s.name for s in symbols_in(graph)}
-    return attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in present if name in ranges})), inputs.state
+    return graph.with_symbols(pmap({name: ranges[name] for name in present if name in ranges})), inputs.state
 
 
 def outputs_of(captured: Captured) -> tuple[Any, ...]:

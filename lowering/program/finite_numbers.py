@@ -57,7 +57,7 @@ def free_choices(graph: Graph, target: Target, rules: Sequence[str | Rule] = ())
     lines = dict.fromkeys(value.origin.source for value in found)
     freed = rewrite(graph, CHOICE)
     facts = (*freed.signature.facts, *(Fact(FINITE, text_of(CHOSEN), line) for line in lines))
-    return attrs.evolve(freed, signature=attrs.evolve(freed.signature, facts=facts))
+    return freed.with_signature(attrs.evolve(freed.signature, facts=facts))
 
 
 def keeps_nan(rules: Sequence[str | Rule]) -> bool:
@@ -103,7 +103,7 @@ def state_finiteness(graph: Graph, target: Target) -> Graph:
         return graph
     facts = tuple(Fact(FINITE, text_of(name), line) for name, line in found)
     signature = graph.signature
-    return attrs.evolve(graph, signature=attrs.evolve(signature, facts=(*signature.facts, *facts)))
+    return graph.with_signature(attrs.evolve(signature, facts=(*signature.facts, *facts)))
 
 
 def conditions(graph: Graph) -> tuple[Check, ...]:

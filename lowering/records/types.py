@@ -117,9 +117,9 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
             "optimized, not run or written",
         )
     plain = tensor.detach()
-    if plain.layout is not torch.strided:
-        plain = plain.to_dense()
-    plain = plain.cpu().resolve_conj().resolve_neg()
+    if not is_seen(plain):
+        plain = plain.to_dense() if plain.layout is not torch.strided else plain
+        plain = plain.cpu().resolve_conj().resolve_neg()
     if plain.dtype is torch.complex32:
         plain = as_pairs(plain)
     if plain.dtype in _VIEWED:

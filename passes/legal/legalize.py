@@ -17,7 +17,7 @@ is left as it is where everything in that definition runs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product, zip_longest
 from typing import Any, cast
@@ -144,8 +144,9 @@ def _legalized(graph: Graph, target: Target, told: Told | None) -> Graph:
     legal, quirks = _rules(target, graph.symbols)
     if not wants_more(graph, target) and not Plan(quirks).applies(graph):
         return graph
-    after = rewrite(graph, (legal, *quirks), tidy=TIDY, told=told)
-    missing = list(problems(after, target))
+    plan = Plan((legal, *quirks), tidy=TIDY, told=told)
+    after = plan.rewrite(graph)
+    missing = list(problems(after, target, plan.declined))
     if missing:
         raise _unrunnable(missing, target)
     return after
@@ -175,14 +176,14 @@ def wants_more(graph: Graph, target: Target) -> bool:
     return False
 
 
-def problems(graph: Graph, target: Target) -> Iterator[tuple[Value, str]]:
-    """The values of a graph and its bodies that the target cannot run, each with the reason."""
+def problems(graph: Graph, target: Target, among: Container[Value] | None = None) -> Iterator[tuple[Value, str]]:
+    """The values of a graph and its bodies that the target cannot run, each with the reason; `among` some only."""
     for value in graph.order:
-        why = trouble(value, target)
+        why = trouble(value, target) if among is None or value in among else ""
         if why:
             yield value, why
         for body in value.bodies:
-            yield from problems(body, target)
+            yield from problems(body, target, among)
 
 
 def require_runnable(graph: Graph, target: Target) -> None:

@@ -100,15 +100,16 @@ def layers_of(graph: Graph) -> Layers | None:
     values = [value for value in graph.order if value.inputs]
     if len(values) < LEAST * SHORTEST:
         return None
-    if not distance_of([value.op for value in values]):
-        return None
-    kinds = kinds_of(values)
-    length = distance_of(kinds)
+    length = distance_of([value.op for value in values])
     if not length:
         return None
+    kinds = kinds_of(values)
     start, stop = longest_run(kinds, length)
-    if stop - start < LEAST * length:
-        return None
+    if stop - start < LEAST * length:  # what is done again so soon is done to something else
+        length = distance_of(kinds)
+        start, stop = longest_run(kinds, length) if length else (0, 0)
+        if stop - start < LEAST * length or not length:
+            return None
     place = {value: index for index, value in enumerate(values)}
     last = last_uses(values, graph.results, place)
     start = narrowest(last, start, length)

@@ -22,10 +22,12 @@ CONTAINERS = DICTS | {list, set}
 @attrs.frozen(eq=False)
 class Contents:
     """Dicts, and lists and sets (`others`), with what they held when they were looked at: the `sizes` of all of them,
-    the `keys` of the dicts, and the `objects` in all, one after the other."""
+    the `keys` of the dicts, and the `objects` in all, one after the other. Those that held nothing, as most tables of
+    hooks do, are `empty`, and looked at by themselves."""
 
     dicts: Sequence[dict[Any, Any]]
     others: Sequence[Any]
+    empty: Sequence[Any]
     sizes: Sequence[int]
     keys: Sequence[Any]
     objects: Sequence[Any]
@@ -33,14 +35,20 @@ class Contents:
     @classmethod
     def of(cls, held: Sequence[Any]) -> Contents:
         """What some dicts, lists and sets hold."""
-        dicts = [each for each in held if type(each) in DICTS]
-        others = [each for each in held if type(each) not in DICTS] if len(dicts) < len(held) else []
-        return cls(dicts, others, *flat(dicts, others))
+        full = [each for each in held if each]
+        empty = [each for each in held if not each] if len(full) < len(held) else []
+        dicts = [each for each in full if type(each) in DICTS]
+        others = [each for each in full if type(each) not in DICTS] if len(dicts) < len(full) else []
+        keys, objects = list(chain.from_iterable(dicts)), list(objects_in(dicts, others))
+        return cls(dicts, others, empty, [*map(len, dicts), *map(len, others)], keys, objects)
 
     def are_untouched(self) -> bool:
         """Whether all hold the very objects that they held, in the same order."""
-        sizes, keys, objects = flat(self.dicts, self.others)
-        return sizes == self.sizes and all(map(is_, keys, self.keys)) and all(map(is_, objects, self.objects))
+        dicts, others = self.dicts, self.others
+        if any(self.empty) or [*map(len, dicts), *map(len, others)] != self.sizes:
+            return False
+        same_keys = all(map(is_, chain.from_iterable(dicts), self.keys))
+        return same_keys and all(map(is_, objects_in(dicts, others), self.objects))
 
     def before(self) -> Iterator[tuple[Any, Any]]:
         """Each of them with a copy of what it held."""
@@ -49,12 +57,13 @@ class Contents:
             yield held, dict(zip(islice(keys, size), islice(objects, size), strict=True))
         for held, size in zip(self.others, sizes, strict=True):
             yield held, type(held)(islice(objects, size))
+        for held in self.empty:
+            yield held, type(held)()
 
 
-def flat(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> tuple[list[int], list[Any], list[Any]]:
-    """(the sizes of dicts, and of lists and sets, the keys of the dicts, what all of them hold)."""
-    objects = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(others)]
-    return [*map(len, dicts), *map(len, others)], list(chain.from_iterable(dicts)), objects
+def objects_in(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> Iterator[Any]:
+    """What dicts hold, and then what lists and sets do."""
+    return chain(chain.from_iterable(map(dict.values, dicts)), chain.from_iterable(others))
 
 
 @attrs.frozen(eq=False)

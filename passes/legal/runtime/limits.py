@@ -66,7 +66,7 @@ def state_limits(graph: Graph, target: Target) -> Graph:
     if not facts:
         return graph
     signature = graph.signature
-    return attrs.evolve(graph, signature=attrs.evolve(signature, facts=(*signature.facts, *facts)))
+    return graph.with_signature(attrs.evolve(signature, facts=(*signature.facts, *facts)))
 
 
 def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
