@@ -37,6 +37,9 @@ LEAST = 6
 SHORTEST = 12
 """So many operators a layer must have."""
 
+NARROW = 4
+"""So many places at which layers may begin are looked at."""
+
 GRAM = 8
 """So many operators in a row are compared to find after how many others the same come again."""
 
@@ -112,7 +115,7 @@ def layers_of(graph: Graph) -> Layers | None:
             return None
     place = {value: index for index, value in enumerate(values)}
     last = last_uses(values, graph.results, place)
-    start = narrowest(last, start, length)
+    start = best_start(graph, values, narrowest(last, start, length), stop, length)
     count = (stop - start) // length
     stretches = [values[start + k * length : start + (k + 1) * length] for k in range(count)]
     used = used_outside(values, graph.results, place, start, length, count)
@@ -122,11 +125,66 @@ def layers_of(graph: Graph) -> Layers | None:
     if len(each) < LEAST:
         return None
     given = [x for x in each[-1] if place.get(x, -1) < start]
-    inside = set[Value]().union(*(stretch for stretch, found in pairs if found is not None))
+    results = [stretches[0][offset] for offset in sorted(used[0])]
+    below = layer_below(graph, stretches[0], results, each) if count > 1 and each[0] is pairs[0][1] else None
+    each = each if below is None else [below, *each]
+    inside = {found[x] for found in each for x in stretches[0]}
     others = (x for value in values if value not in inside for x in value.inputs)
     if not have_own_weights(given, each, (*graph.results, *others)):
         return None
-    return Layers(stretches[0], each, given, [stretches[0][offset] for offset in sorted(used[0])])
+    return Layers(stretches[0], each, given, results)
+
+
+def layer_below(
+    graph: Graph, first: Sequence[Value], results: Sequence[Value], each: Sequence[Mapping[Value, Value]]
+) -> dict[Value, Value] | None:
+    """What each value of the first layer is in one like it that stands before, between what all layers share: in the
+    order of a graph that begins with the first of its users. None where there is none."""
+    own, after = set(first), {y: x for x, y in each[1].items()}
+    pairs = [(x, after[x]) for x in results if x in after and after[x] not in own]  # what one layer gives to the next
+    found: dict[Value, Value] = {}
+    while pairs:
+        x, y = pairs.pop()
+        if x in found:
+            if found[x] is not y:
+                return None
+            continue
+        found[x] = y
+        if x not in own:
+            if x is not y and not may_stand(x, y):
+                return None
+            continue
+        alike = x.op == y.op and x.type == y.type and x.attributes == y.attributes and x.bodies == y.bodies
+        if not alike or len(x.inputs) != len(y.inputs):
+            return None
+        for one, other in zip(x.inputs, y.inputs, strict=True):
+            if one is not None and other is not None:
+                pairs.append((one, other))
+            elif one is not other:
+                return None
+    images = {found[x] for x in first if x in found}
+    if len(images) < len(first) or not images.isdisjoint(own):
+        return None
+    given = [y for x, y in found.items() if x not in own]
+    if not images.isdisjoint(walk.post_order(given)):
+        return None  # what it is given hangs on what it gives
+    inner = images.difference(found[x] for x in results)
+    if not inner.isdisjoint(graph.results):
+        return None
+    return None if [x for v in graph.order if v not in images for x in v.inputs if x in inner] else found
+
+
+def best_start(graph: Graph, values: Sequence[Value], starts: Sequence[int], stop: int, length: int) -> int:
+    """The one of some places from which most layers follow, counting one that stands before them."""
+
+    def count(start: int) -> int:
+        one, other = values[start : start + length], values[start + length : start + 2 * length]
+        found = matched(one, other)
+        used = {*graph.results, *(x for v in other for x in v.inputs)}
+        below = None if found is None else layer_below(graph, one, [x for x in one if x in used], [found, found])
+        return (stop - start) // length + (below is not None)
+
+    return max(starts, key=count)
 
 
 def have_own_weights(
@@ -193,18 +251,19 @@ def last_uses(values: Sequence[Value], results: Sequence[Value], place: Mapping[
     return last
 
 
-def narrowest(last: Sequence[int], start: int, length: int) -> int:
-    """The first place, from `start` on, across which the fewest values of one layer are used."""
+def narrowest(last: Sequence[int], start: int, length: int) -> list[int]:
+    """The first places, from `start` on, across which the fewest values of one layer are used."""
     counts = [0] * (2 * length + 1)
     for index in range(start, start + 2 * length):
         counts[index - start] += 1  # from after it on
         counts[min(last[index], index + length, start + 2 * length) - start] -= 1
-    crossing, best = 0, (len(last), start)
+    crossing, least, found = 0, len(last), [start]
     for offset in range(2 * length - 1):
         crossing += counts[offset]
-        if offset >= length - 1:
-            best = min(best, (crossing, start + offset + 1 - length))
-    return best[1]
+        if offset >= length - 1 and crossing <= least:
+            found = [*(found if crossing == least else ()), start + offset + 1 - length]
+            least = crossing
+    return found[:NARROW]
 
 
 def used_outside(
