@@ -125,7 +125,7 @@ class Stage:
             node = origin.node
             if number is not None:
                 base, place = number
-                place += taken[base] if base in taken else 0
+                place += taken.get(base, 0)
                 node = f"{base}_{place}" if place else base
             module = origin.module if inside is None else path + inside
             if others is not None and origin.module in others:

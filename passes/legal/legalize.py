@@ -39,7 +39,7 @@ from irkit.onnx.writing.materialize import ALLOWZERO
 from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec
 from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
-from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
+from irkit.rewriting.face import Match, Rule, Rules, decline
 from irkit.rewriting.firings import Told, heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.results import as_tuple

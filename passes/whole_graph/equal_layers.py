@@ -57,6 +57,12 @@ class Layers:
     given: Sequence[Value]
     results: Sequence[Value]
 
+    def told_of(self, first: Mapping[Value, Value]) -> Layers:
+        """The same, told of another one of them: what all share is made in the lowest, as it is without this."""
+        each = [{first[x]: y for x, y in found.items()} for found in self.each]
+        values, given, results = ([first[x] for x in part] for part in (self.first, self.given, self.results))
+        return Layers(values, each, given, results)
+
 
 def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None) -> Graph:
     """The graph with each of its layers that are alike rewritten as the first one is by itself; the very graph where
@@ -82,7 +88,27 @@ def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None)
         return graph
     if told is not None:
         tell_for_all(told, firings, new.values(), len(layers.each))
-    return template.put(graph, layers)
+    return with_first_constants(template.put(graph, layers), graph)
+
+
+def with_first_constants(graph: Graph, before: Graph) -> Graph:
+    """The graph over those constants that were the first of equal ones `before`, where one by one all would share these
+    with what is gone."""
+    first: dict[Any, Value] = {}
+    for value in own_constants(before.order):
+        first.setdefault(value.attributes[0][1].key, value)
+    held = own_constants(graph.order)
+    swaps = {value: known for value in held if (known := first.get(value.attributes[0][1].key, value)) is not value}
+    if not swaps:
+        return graph
+    built = walk.rebuild_over_leaves(graph.order, swaps)
+    return graph.with_results(built.get(result, result) for result in graph.results)
+
+
+def own_constants(values: Iterable[Value]) -> list[Value]:
+    """Those that are constants, and neither weights nor made of others."""
+    blobs = [(value, value.attributes[0][1]) for value in values if value.op == CONSTANT]
+    return [value for value, blob in blobs if not (blob.name or blob.of or blob.parts or blob.turned is not None)]
 
 
 def tell_for_all(told: Told, firings: Sequence[Firing], changing: Iterable[Value], count: int) -> None:
@@ -132,7 +158,8 @@ def layers_of(graph: Graph) -> Layers | None:
     others = (x for value in values if value not in inside for x in value.inputs)
     if not have_own_weights(given, each, (*graph.results, *others)):
         return None
-    return Layers(stretches[0], each, given, results)
+    layers = Layers(stretches[0], each, given, results)
+    return layers if below is None else layers.told_of(below)
 
 
 def layer_below(
@@ -163,7 +190,7 @@ def layer_below(
             elif one is not other:
                 return None
     images = {found[x] for x in first if x in found}
-    if len(images) < len(first) or not images.isdisjoint(own):
+    if len(images) < len(first) or not images.isdisjoint(own) or len(set(found.values())) < len(found):
         return None
     given = [y for x, y in found.items() if x not in own]
     if not images.isdisjoint(walk.post_order(given)):
