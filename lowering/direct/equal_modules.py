@@ -50,7 +50,7 @@ from lowering.direct.caches import (
 from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.records.module_calls import InnerCalls, Repeated, add_counts
+from lowering.records.module_calls import InnerCalls, Repeated, add_counts, name_after, names_since
 
 TRIES = 3
 """How many calls with equal arguments are looked at before others like them are traced as they come."""
@@ -499,18 +499,6 @@ def tensors_of(returned: Any) -> list[Traced]:
         return [returned]
     each = returned.values() if isinstance(returned, dict) else returned if isinstance(returned, list | tuple) else ()
     return [tensor for part in each for tensor in tensors_of(part)]
-
-
-def name_after(taken: Mapping[str, int], numbered: tuple[str, int]) -> str:
-    """The name of a node, where so many names were taken before the call that took it."""
-    base, number = numbered
-    place = number + taken.get(base, 0)
-    return f"{base}_{place}" if place else base
-
-
-def names_since(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """How many names of each kind were taken since."""
-    return {base: count - before.get(base, 0) for base, count in now.items() - before.items()}
 
 
 def fresh_of(results: Any) -> list[Value]:

@@ -102,6 +102,18 @@ def add_counts(counts: Counter[str], more: Mapping[str, int]) -> None:
         counts[each] += more[each]
 
 
+def name_after(taken: Mapping[str, int], numbered: tuple[str, int]) -> str:
+    """The name of a node, where so many names were taken before the call that took it."""
+    base, number = numbered
+    place = number + taken.get(base, 0)
+    return f"{base}_{place}" if place else base
+
+
+def names_since(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """How many names of each kind were taken since."""
+    return {base: count - before.get(base, 0) for base, count in now.items() - before.items()}
+
+
 def path_below(above: str, path: str) -> str:
     """The path of a module as one below `above`, which has numbers of calls in it, where it is that."""
     outer = plain(above)
