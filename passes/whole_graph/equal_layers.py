@@ -43,6 +43,9 @@ NARROW = 4
 GRAM = 8
 """So many operators in a row are compared to find after how many others the same come again."""
 
+LONG_GRAM = 24
+"""The same for operators by their names alone, where a layer has the same short row several times, such as norms."""
+
 Rewriting = Callable[[Graph, Told | None], Graph]
 """What is done to a graph, which keeps its parameters and results, and who is told of the rules that fire."""
 
@@ -68,14 +71,47 @@ def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None)
     """The graph with each of its layers that are alike rewritten as the first one is by itself; the very graph where
     there are none. `told` is told of each firing in them once, with how many layers it was for. Bodies are left as they
     are."""
-    layers = layers_of(graph)
-    if layers is None:
+    found = layers_of(graph)
+    if found is None:
         return graph
+    made: dict[int, tuple[Template, Layers, Mapping[Value, Value]]] = {}
+    for places, layers in by_surroundings(found):
+        template = template_of(graph, layers, rewriting, told)
+        if template is not None:
+            made |= {place: (template, layers, each) for place, each in zip(places, layers.each, strict=True)}
+    if not made:
+        return graph
+    return with_first_constants(put(graph, [made[place] for place in sorted(made)]), graph)
+
+
+def by_surroundings(layers: Layers) -> list[tuple[list[int], Layers]]:
+    """Layers, with their places among all, by what they are given beside weights, parameters and what one gives to the
+    next, as layers with other masks than those between them are. What is computed around them is seen by rules, and
+    what they make of one mask need not be what they make of another. One that is alone is left out."""
+    handed = {found[x] for found in layers.each for x in layers.results}
+    computed = [x for x in layers.given if x.op == PARAM or x.inputs]
+    given = [x for x in computed if not any([found[x] in handed for found in layers.each])]
+    alike: dict[tuple[Value | None, ...], list[int]] = {}
+    for place, found in enumerate(layers.each):
+        around = tuple([None if found[x].op == PARAM else found[x] for x in given])
+        alike.setdefault(around, []).append(place)
+    if len(alike) == 1:
+        return [(list(range(len(layers.each))), layers)]
+    parts: list[tuple[list[int], Layers]] = []
+    for places in alike.values():
+        each = [layers.each[place] for place in places]
+        if len(places) > 1 and len(set(each[0].values())) == len(each[0]):  # what differs in the first is told apart
+            parts.append((places, attrs.evolve(layers, each=each).told_of(each[0])))
+    return parts
+
+
+def template_of(graph: Graph, layers: Layers, rewriting: Rewriting, told: Told | None) -> Template | None:
+    """What the first of some layers becomes by itself; None where that is not told for all of them."""
     changing = [x for x in layers.given if changes(x, layers.each)]
     opened = {x: param(x.type).with_origin(x.origin) for x in changing if x.op != CONSTANT}
     sizes = {s for x in opened for d in dims_of(x.type) for s in symbols_of(d)}
     if not sizes <= symbols_bound(graph) or not all(type(x.type) is Tensor for x in (*opened, *layers.results)):
-        return graph  # by itself the layer would know a size that the graph does not, or begin amid an operator
+        return None  # by itself the layer would know a size that the graph does not, or begin amid an operator
     unread = {x: unread_constant(x, tuple(found[x] for found in layers.each)) for x in changing if x.op == CONSTANT}
     new = {**opened, **unread}
     kept = {x: new.get(x, x) for x in layers.given}  # what is the same for all may be made of what is opened, too
@@ -84,11 +120,9 @@ def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None)
     before = Graph((*graph.params, *opened.values()), tuple(built[x] for x in layers.results), graph.symbols)
     after = rewriting(before, None if told is None else firings.append)
     template = Template.of(after, layers, opened, unread)
-    if template is None:
-        return graph
-    if told is not None:
+    if template is not None and told is not None:
         tell_for_all(told, firings, new.values(), len(layers.each))
-    return with_first_constants(template.put(graph, layers), graph)
+    return template
 
 
 def with_first_constants(graph: Graph, before: Graph) -> Graph:
@@ -129,7 +163,8 @@ def layers_of(graph: Graph) -> Layers | None:
     values = [value for value in graph.order if value.inputs]
     if len(values) < LEAST * SHORTEST:
         return None
-    length = distance_of([value.op for value in values])
+    operators = [value.op for value in values]
+    length = distance_of(operators) or distance_of(operators, LONG_GRAM)
     if not length:
         return None
     kinds = kinds_of(values)
@@ -152,23 +187,41 @@ def layers_of(graph: Graph) -> Layers | None:
         return None
     given = [x for x in each[-1] if place.get(x, -1) < start]
     results = [stretches[0][offset] for offset in sorted(used[0])]
-    below = layer_below(graph, stretches[0], results, each) if count > 1 and each[0] is pairs[0][1] else None
-    each = each if below is None else [below, *each]
+    below = layers_below(graph, stretches[0], results, each) if each[0] is pairs[0][1] else []
+    each = [*below, *each]
     inside = {found[x] for found in each for x in stretches[0]}
     others = (x for value in values if value not in inside for x in value.inputs)
     if not have_own_weights(given, each, (*graph.results, *others)):
         return None
     layers = Layers(stretches[0], each, given, results)
-    return layers if below is None else layers.told_of(below)
+    return layers.told_of(below[0]) if below else layers
+
+
+def layers_below(
+    graph: Graph, first: Sequence[Value], results: Sequence[Value], each: Sequence[Mapping[Value, Value]]
+) -> list[dict[Value, Value]]:
+    """What each value of the first layer is in those like it that stand before, the lowest first, between what layers
+    share: in the order of a graph that begins with the first of its users."""
+    after = {y: x for x, y in each[1].items()}
+    handed = [(x, after[x]) for x in results if x in after]  # what one layer gives, and what that is to the next
+    found: list[dict[Value, Value]] = []
+    own = inside = set(first)
+    lowest = each[0]
+    while handed and len(found) < LEAST:
+        below = layer_below(graph, first, own, results, [(x, lowest[given]) for x, given in handed])
+        if below is None or not inside.isdisjoint(below[x] for x in first):
+            break
+        found.insert(0, below)
+        inside, lowest = inside.union(below[x] for x in first), below
+    return found
 
 
 def layer_below(
-    graph: Graph, first: Sequence[Value], results: Sequence[Value], each: Sequence[Mapping[Value, Value]]
-) -> dict[Value, Value] | None:
-    """What each value of the first layer is in one like it that stands before, between what all layers share: in the
-    order of a graph that begins with the first of its users. None where there is none."""
-    own, after = set(first), {y: x for x, y in each[1].items()}
-    pairs = [(x, after[x]) for x in results if x in after and after[x] not in own]  # what one layer gives to the next
+    graph: Graph, first: Sequence[Value], own: set[Value], results: Sequence[Value],
+    pairs: list[tuple[Value, Value]],
+) -> dict[Value, Value] | None:  # fmt: skip
+    """What each value of a layer is in another, of which it is known what some are, and those that it is computed of;
+    None where that is none like it."""
     found: dict[Value, Value] = {}
     while pairs:
         x, y = pairs.pop()
@@ -190,7 +243,7 @@ def layer_below(
             elif one is not other:
                 return None
     images = {found[x] for x in first if x in found}
-    if len(images) < len(first) or not images.isdisjoint(own) or len(set(found.values())) < len(found):
+    if len(images) < len(first) or len(set(found.values())) < len(found):
         return None
     given = [y for x, y in found.items() if x not in own]
     if not images.isdisjoint(walk.post_order(given)):
@@ -208,8 +261,9 @@ def best_start(graph: Graph, values: Sequence[Value], starts: Sequence[int], sto
         one, other = values[start : start + length], values[start + length : start + 2 * length]
         found = matched(one, other)
         used = {*graph.results, *(x for v in other for x in v.inputs)}
-        below = None if found is None else layer_below(graph, one, [x for x in one if x in used], [found, found])
-        return (stop - start) // length + (below is not None)
+        same = {x: x for x in (*(found or ()), *one)}
+        below = [] if found is None else layers_below(graph, one, [x for x in one if x in used], [same, found])
+        return (stop - start) // length + len(below)
 
     return max(starts, key=count)
 
@@ -240,9 +294,10 @@ def kinds_of(values: Sequence[Value]) -> list[int]:
     return [held[key] for key in objects]
 
 
-def distance_of(kinds: Sequence[object]) -> int:
-    """After how many others most of them come again; 0 where that is too soon, or not often enough."""
-    grams = zip(*(kinds[i:] for i in range(GRAM)), strict=False)
+def distance_of(kinds: Sequence[object], size: int = GRAM) -> int:
+    """After how many others most of them come again, so many in a row; 0 where that is too soon, or not often
+    enough."""
+    grams = zip(*(kinds[i:] for i in range(size)), strict=False)
     seen: dict[tuple[object, ...], int] = {}
     found = defaultdict[int, int](int)
     for index, gram in enumerate(grams):
@@ -419,31 +474,33 @@ class Template:
             values.append((value, known.get(identity_of(value.origin))))
         return cls(values, {stands: x for x, stands in opened.items()}, slots, after.results)
 
-    def put(self, graph: Graph, layers: Layers) -> Graph:
-        """The graph with this in the place of each of the layers."""
-        swaps: dict[Value, Value] = {}
-        known: dict[object, Blob] = {}
-        for each in layers.each:
-            new: dict[Value | None, Value] = {}
-            needed = {stands: each[x] for stands, x in self.opened.items()}
-            left = [x for x in needed.values() if x.inputs and x not in swaps]
-            if left:
-                swaps.update(walk.rebuild(left, swaps))
-            for stands, x in needed.items():
-                new[stands] = swaps.get(x, x)
-            blobs = {blob: each[x].attributes[0][1] for blob, x in self.slots.items()}
-            for value, source in self.values:
-                given, origin = value.attributes, value.origin
-                if value.op == CONSTANT:
-                    given = (("value", remade(given[0][1], blobs, known)),)
-                inputs: Any = tuple(map(new.get, value.inputs, value.inputs))
-                if source is not None:
-                    origin = moved(origin, each[source].origin)
-                new[value] = vertex(value.op, inputs, given, value.bodies, value.type, origin)
-            for old, result in zip(layers.results, self.results, strict=True):
-                swaps[each[old]] = new.get(result, result)
-        built = walk.rebuild(graph.results, swaps)
-        return graph.with_results(built[result] for result in graph.results)
+
+def put(graph: Graph, made: Iterable[tuple[Template, Layers, Mapping[Value, Value]]]) -> Graph:
+    """The graph with templates in the place of layers, each with those that it was made of, and with what their values
+    are in this one; the lowest first."""
+    swaps: dict[Value, Value] = {}
+    known: dict[object, Blob] = {}
+    for template, layers, each in made:
+        new: dict[Value | None, Value] = {}
+        needed = {stands: each[x] for stands, x in template.opened.items()}
+        left = [x for x in needed.values() if x.inputs and x not in swaps]
+        if left:
+            swaps.update(walk.rebuild(left, swaps))
+        for stands, x in needed.items():
+            new[stands] = swaps.get(x, x)
+        blobs = {blob: each[x].attributes[0][1] for blob, x in template.slots.items()}
+        for value, source in template.values:
+            given, origin = value.attributes, value.origin
+            if value.op == CONSTANT:
+                given = (("value", remade(given[0][1], blobs, known)),)
+            inputs: Any = tuple(map(new.get, value.inputs, value.inputs))
+            if source is not None:
+                origin = moved(origin, each[source].origin)
+            new[value] = vertex(value.op, inputs, given, value.bodies, value.type, origin)
+        for old, result in zip(layers.results, template.results, strict=True):
+            swaps[each[old]] = new.get(result, result)
+    built = walk.rebuild(graph.results, swaps)
+    return graph.with_results(built[result] for result in graph.results)
 
 
 def identity_of(origin: Origin) -> object:

@@ -25,7 +25,7 @@ SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": DEPTH,
 
 def decoder(name: str, **options: Any) -> tuple[Any, dict[str, Any], Any]:
     """A small causal model of that name, without a cache."""
-    config = getattr(transformers, f"{name}Config")(**SIZES, vocab_size=100, **options)
+    config = getattr(transformers, f"{name}Config")(**{**SIZES, **options}, vocab_size=100)
     model = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
     return model, {"input_ids": torch.randint(0, 90, (2, 5)), "use_cache": False}, {**TOKENS, "use_cache": None}
 
@@ -63,13 +63,15 @@ MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any], Any]]] = {
     "llama": lambda: decoder("Llama", num_key_value_heads=2),
     "qwen3": lambda: decoder("Qwen3", num_key_value_heads=2, head_dim=8),
     "gemma2": lambda: decoder("Gemma2", num_key_value_heads=2, head_dim=8),
+    "gemma3": lambda: decoder("Gemma3Text", num_hidden_layers=13, num_key_value_heads=2, head_dim=8),
     "neox": lambda: decoder("GPTNeoX"),
     "mixtral": lambda: decoder("Mixtral", num_key_value_heads=2, num_local_experts=2),
     "bert": bert, "vit": vit, "t5": t5, "whisper": whisper,
 }  # fmt: skip
 
-VARIED = ("gemma2", "mixtral")
-"""Models whose layers differ in more than weights, so that they are optimized one by one."""
+VARIED = ("mixtral",)
+"""Models whose layers differ in more than weights, so that they are optimized one by one: how many rows an expert gets
+is a size of its own in each."""
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -78,7 +80,7 @@ def test_layers_of_a_model_become_what_they_become_one_by_one(name: str) -> None
     model, kwargs, names = MODELS[name]()
     graph = lower(model.eval(), (), kwargs, dynamic_shapes=names)
     layers = layers_of(graph)
-    assert name in VARIED or (layers is not None and len(layers.each) >= DEPTH - 2)
+    assert name in VARIED or (layers is not None and len(layers.each) >= DEPTH)
     found = optimize(graph)
     assert str(found) == str(pipeline(2, RULES[2], alike=False).run(graph))
     irkit.verify(found)
@@ -114,7 +116,7 @@ def calls_of(layers: int, cached: bool) -> int:
     return seen
 
 
-@pytest.mark.parametrize(("cached", "most"), [(False, 13_000), (True, 23_000)], ids=["plain", "cache"])
+@pytest.mark.parametrize(("cached", "most"), [(False, 8_200), (True, 14_500)], ids=["plain", "cache"])
 def test_a_further_layer_takes_few_calls(cached: bool, most: int) -> None:
     calls_of(2, cached)  # what is made once, and kept
     assert (calls_of(20, cached) - calls_of(10, cached)) / 10 < most

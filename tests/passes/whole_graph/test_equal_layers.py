@@ -18,7 +18,7 @@ from irkit.core.ir import Graph, Value, constant
 from irkit.rewriting.history import Tally, record_history
 from passes import optimize
 from passes.pipelines.standard import RULES, pipeline
-from passes.whole_graph.equal_layers import LEAST, layers_of, rewrite_layers
+from passes.whole_graph.equal_layers import LEAST, by_surroundings, layers_of, rewrite_layers
 
 WIDTH = 4
 
@@ -26,7 +26,8 @@ WIDTH = 4
 @attrs.frozen
 class Layer:
     """What a layer is made with: what its weights hold, how wide it is inside, a number in it, whether what it computes
-    inside is a result of the graph, too, whether it takes a parameter of its own, and whether its order is another."""
+    inside is a result of the graph, too, whether it takes a parameter of its own, whether its order is another, and
+    whether it is over another one of two things that are computed around all layers."""
 
     held: str = "random"
     inner: int = 6
@@ -34,6 +35,7 @@ class Layer:
     shown: bool = False
     past: bool = False
     turned: bool = False
+    other: bool = False
 
 
 def weight(name: str, shape: tuple[int, ...], held: str, rng: np.random.Generator) -> Blob:
@@ -50,6 +52,7 @@ def chain(layers: Sequence[Layer], anchored: bool = False, seed: int = 0) -> Gra
     x = irkit.param(irkit.tensor("f32", "batch", "seq", WIDTH))
     mask = irkit.param(irkit.tensor("f32", "seq", 1))
     shared = op.Sigmoid(op.Mul(mask, 2.0))
+    further = op.Relu(op.Neg(op.Mul(mask, 1.0)))
     hidden: Value = op.Add(x, shared)
     anchor = op.Tanh(op.Neg(op.Mul(hidden, 1.0)))
     params, results = [x, mask], []
@@ -64,7 +67,8 @@ def chain(layers: Sequence[Layer], anchored: bool = False, seed: int = 0) -> Gra
         normal = op.Mul(constant(held["norm"]), normal)
         up = op.MatMul(normal, op.Transpose(constant(held["up"]), perm=[1, 0]))
         gate = op.Mul(up, op.Sigmoid(up))
-        gate = op.Mul(shared, gate) if layer.turned else op.Mul(gate, shared)
+        around = further if layer.other else shared
+        gate = op.Mul(around, gate) if layer.turned else op.Mul(gate, around)
         if layer.past:
             past = irkit.param(irkit.tensor("f32", "batch", "seq", layer.inner))
             params.append(past)
@@ -97,6 +101,7 @@ LAYERS = st.builds(
     shown=st.sampled_from((False, False, True)),
     past=st.sampled_from((False, False, True)),
     turned=st.sampled_from((False, False, True)),
+    other=st.sampled_from((False, False, True)),
 )
 
 
@@ -132,6 +137,29 @@ def test_layers_are_found_and_rewritten_as_one() -> None:
     after = rewrite_layers(graph, rewriting)
     assert len(seen) == 1 and len(after) < len(graph) / 2
     assert str(optimize(after)) == str(plainly(graph))
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 5])
+def test_layers_over_other_surroundings_are_rewritten_by_themselves(period: int) -> None:
+    graph = chain([Layer(other=i % period == period - 1) for i in range(12)])
+    layers = layers_of(graph)
+    assert layers is not None and len(layers.each) >= 11
+    assert sum(len(places) for places, _ in by_surroundings(layers)) == len(layers.each)
+    seen: list[Graph] = []
+
+    def rewriting(layer: Graph, told: Any) -> Graph:
+        seen.append(layer)
+        return plainly(layer)
+
+    rewrite_layers(graph, rewriting)
+    assert len(seen) == min(period, 2)
+    assert str(optimize(graph)) == str(plainly(graph))
+
+
+@given(st.lists(st.booleans(), min_size=LEAST + 1, max_size=14))
+def test_what_is_computed_around_layers_may_stand_in_the_first_that_uses_it(others: list[bool]) -> None:
+    graph = chain([Layer(other=other) for other in others])
+    assert str(optimize(graph)) == str(plainly(graph))
 
 
 def test_weights_of_each_layer_stay_its_own() -> None:
