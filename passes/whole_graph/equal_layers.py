@@ -75,7 +75,7 @@ def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None)
     if found is None:
         return graph
     made: dict[int, tuple[Template, Layers, Mapping[Value, Value]]] = {}
-    for places, layers in by_surroundings(found):
+    for places, layers in by_surroundings(graph, found):
         template = template_of(graph, layers, rewriting, told)
         if template is not None:
             made |= {place: (template, layers, each) for place, each in zip(places, layers.each, strict=True)}
@@ -84,18 +84,23 @@ def rewrite_layers(graph: Graph, rewriting: Rewriting, told: Told | None = None)
     return with_first_constants(put(graph, [made[place] for place in sorted(made)]), graph)
 
 
-def by_surroundings(layers: Layers) -> list[tuple[list[int], Layers]]:
+def by_surroundings(graph: Graph, layers: Layers) -> list[tuple[list[int], Layers]]:
     """Layers, with their places among all, by what they are given beside weights, parameters and what one gives to the
     next, as layers with other masks than those between them are. What is computed around them is seen by rules, and
-    what they make of one mask need not be what they make of another. One that is alone is left out."""
+    what they make of one mask need not be what they make of another. One that is alone is left out, and so are those
+    of which something that they do not give to the next is computed with elsewhere: who uses a value is a reason, too.
+    """
     handed = {found[x] for found in layers.each for x in layers.results}
     computed = [x for x in layers.given if x.op == PARAM or x.inputs]
-    given = [x for x in computed if not any([found[x] in handed for found in layers.each])]
+    given = [x for x in computed if handed.isdisjoint([found[x] for found in layers.each])]
+    seen = seen_elsewhere(graph, layers)
     alike: dict[tuple[Value | None, ...], list[int]] = {}
     for place, found in enumerate(layers.each):
+        if place in seen:
+            continue
         around = tuple([None if found[x].op == PARAM else found[x] for x in given])
         alike.setdefault(around, []).append(place)
-    if len(alike) == 1:
+    if len(alike) == 1 and not seen:
         return [(list(range(len(layers.each))), layers)]
     parts: list[tuple[list[int], Layers]] = []
     for places in alike.values():
@@ -103,6 +108,17 @@ def by_surroundings(layers: Layers) -> list[tuple[list[int], Layers]]:
         if len(places) > 1 and len(set(each[0].values())) == len(each[0]):  # what differs in the first is told apart
             parts.append((places, attrs.evolve(layers, each=each).told_of(each[0])))
     return parts
+
+
+def seen_elsewhere(graph: Graph, layers: Layers) -> set[int]:
+    """The places of the layers of which an operator outside uses a value that none of them is given."""
+    given = {found[x] for found in layers.each for x in layers.given}
+    kept = [x for x in layers.results if given.isdisjoint([found[x] for found in layers.each])]
+    shown = {found[x]: place for place, found in enumerate(layers.each) for x in kept}
+    if not shown:
+        return set()
+    inside = {found[x]: place for place, found in enumerate(layers.each) for x in layers.first}
+    return {shown[x] for v in graph.order for x in v.inputs if x in shown and inside.get(v) != shown[x]}
 
 
 def template_of(graph: Graph, layers: Layers, rewriting: Rewriting, told: Told | None) -> Template | None:
@@ -186,7 +202,7 @@ def layers_of(graph: Graph) -> Layers | None:
     if len(each) < LEAST:
         return None
     given = [x for x in each[-1] if place.get(x, -1) < start]
-    results = [stretches[0][offset] for offset in sorted(used[0])]
+    results = [stretches[0][offset] for offset in sorted(used[0], reverse=True)]  # walked from the last one, in order
     below = layers_below(graph, stretches[0], results, each) if each[0] is pairs[0][1] else []
     each = [*below, *each]
     inside = {found[x] for found in each for x in stretches[0]}

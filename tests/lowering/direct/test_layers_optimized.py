@@ -30,6 +30,19 @@ def decoder(name: str, **options: Any) -> tuple[Any, dict[str, Any], Any]:
     return model, {"input_ids": torch.randint(0, 90, (2, 5)), "use_cache": False}, {**TOKENS, "use_cache": None}
 
 
+def cached(name: str, **options: Any) -> tuple[Any, dict[str, Any], Any]:
+    """A causal model of that name and of ten layers, with a cache that holds something."""
+    shape = {**SIZES, "num_hidden_layers": 10, "num_key_value_heads": 2, "vocab_size": 100, "head_dim": 8, **options}
+    config = getattr(transformers, f"{name}Config")(**shape)
+    cache = transformers.DynamicCache(config=config)
+    for layer in range(config.num_hidden_layers):
+        cache.update(torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8), layer)
+    given = {"input_ids": torch.randint(0, 90, (2, 3)), "attention_mask": torch.ones(2, 8, dtype=torch.int64)}
+    names = {"attention_mask": {0: "batch", 1: "past + seq"}, "past_key_values": {0: "batch", 2: "past"}}
+    model = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
+    return model, {**given, "past_key_values": cache}, {**TOKENS, **names}
+
+
 def t5() -> tuple[Any, dict[str, Any], Any]:
     """A small encoder of T5."""
     config = transformers.T5Config(d_model=32, d_ff=48, d_kv=8, num_layers=DEPTH, num_heads=4, vocab_size=100)
@@ -67,6 +80,8 @@ MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any], Any]]] = {
     "neox": lambda: decoder("GPTNeoX"),
     "mixtral": lambda: decoder("Mixtral", num_key_value_heads=2, num_local_experts=2),
     "bert": bert, "vit": vit, "t5": t5, "whisper": whisper,
+    "llama_cache": lambda: cached("Llama"), "gemma2_cache": lambda: cached("Gemma2"),
+    "gemma3_cache": lambda: cached("Gemma3Text", num_hidden_layers=13),
 }  # fmt: skip
 
 VARIED = ("mixtral",)

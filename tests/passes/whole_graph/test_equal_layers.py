@@ -144,7 +144,7 @@ def test_layers_over_other_surroundings_are_rewritten_by_themselves(period: int)
     graph = chain([Layer(other=i % period == period - 1) for i in range(12)])
     layers = layers_of(graph)
     assert layers is not None and len(layers.each) >= 11
-    assert sum(len(places) for places, _ in by_surroundings(layers)) == len(layers.each)
+    assert sum(len(places) for places, _ in by_surroundings(graph, layers)) == len(layers.each)
     seen: list[Graph] = []
 
     def rewriting(layer: Graph, told: Any) -> Graph:
