@@ -233,9 +233,12 @@ def layers_below(
 
 
 def layer_below(
-    graph: Graph, first: Sequence[Value], own: set[Value], results: Sequence[Value],
+    graph: Graph,
+    first: Sequence[Value],
+    own: set[Value],
+    results: Sequence[Value],
     pairs: list[tuple[Value, Value]],
-) -> dict[Value, Value] | None:  # fmt: skip
+) -> dict[Value, Value] | None:
     """What each value of a layer is in another, of which it is known what some are, and those that it is computed of;
     None where that is none like it."""
     found: dict[Value, Value] = {}
