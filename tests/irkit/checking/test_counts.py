@@ -9,7 +9,7 @@ import pytest
 
 import irkit
 from irkit import op, param, tensor
-from irkit.errors import IrkitError
+from irkit.errors import GraphError, IrkitError
 
 
 @irkit.rule(irkit.p.Relu(irkit.p.Relu(irkit.hole("x"))))
@@ -33,3 +33,17 @@ def test_what_is_no_seed_or_count_is_said(wrong: Any) -> None:
         assert error.value.hint
     whole: Any = np.int64(1)
     assert irkit.check_rule(relu_of_relu, whole, seed=whole)
+
+
+def test_graphs_are_drawn_by_a_generator_of_operators_that_there_are() -> None:
+    """`irkit.testing` is there without an import of its own."""
+    rng = np.random.default_rng(0)
+    testing: Any = getattr(irkit, "testing")  # noqa: B009  # as a user does who has imported irkit alone
+    for given, kind in (((3,), {}), ((rng,), {"ops": ["Ad"]}), ((rng,), {"ops": ["mylib::Silu"]})):
+        with pytest.raises(GraphError) as raised:
+            testing.random_graph(*given, **kind)
+        assert raised.value.hint
+    graph = testing.random_graph(rng, 2, ops=["Add"])
+    with pytest.raises(GraphError, match="is not an irkit graph"):
+        testing.assert_equivalent(graph, 3)
+    testing.assert_equivalent(graph, graph)
