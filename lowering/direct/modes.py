@@ -3,7 +3,6 @@ module that is running then."""
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from irkit.errors import IrkitError
 from lowering.direct.control import higher_order
+from lowering.direct.functions.indexing import INDEXING, selected, written
+from lowering.direct.functions.numbers import NUMBERS, evenly_spaced, has_symbols, listed, tensor_of
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
@@ -169,46 +170,6 @@ def is_transformed(given: Any) -> bool:
     return isinstance(given, list | tuple) and any(map(is_transformed, given))
 
 
-NUMBERS = (torch.tensor, torch.as_tensor)
-"""Functions that make a tensor of numbers, of which torch takes those that the example has."""
-SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
-
-def has_symbols(numbers: Any) -> bool:
-    """Whether nested lists of numbers have some in them that vary."""
-    if isinstance(numbers, list | tuple):
-        return any(map(has_symbols, numbers))
-    return isinstance(numbers, SYMBOLIC) and getattr(numbers.node, "constant", 0) is None
-
-
-def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
-    """torch.tensor(numbers): the tensor of nested lists of numbers"""
-    if isinstance(numbers, list | tuple):
-        parts = [tensor_of(each, dtype) for each in numbers]
-        kind = dtype or functools.reduce(torch.promote_types, (each.dtype for each in parts))
-        return torch.stack([each.to(kind) for each in parts])
-    if isinstance(numbers, torch.SymBool | bool):
-        made = torch.where(torch.full((), torch.sym_ite(numbers, 1, 0)) > 0, True, False)
-        return made if dtype is None else made.to(dtype)
-    whole = isinstance(numbers, int | torch.SymInt)
-    return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
-
-
-def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **more: Any) -> Any:
-    """torch.linspace(start, end, steps) of floats, where the number of steps varies, which torch takes as it is for the
-    example; None where it does not vary. Each is counted from the nearer end, as torch does."""
-    kind = dtype or torch.get_default_dtype()
-    if not has_symbols(steps) or not kind.is_floating_point or more.get("out") is not None:
-        return None
-    first, last = (
-        each.to(kind) if isinstance(each, torch.Tensor) else tensor_of(each, kind).to(device) for each in (start, end)
-    )
-    places = torch.arange(steps, device=device)
-    gap = (last - first) / torch.sym_max(steps - 1, 1)
-    rising, falling = first + places * gap, last - (steps - 1 - places) * gap
-    return torch.where(places < torch.sym_max(steps // 2, 1), rising, falling)
-
-
 def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     """torch.cat of traced tensors, met without the way through torch's dispatcher, which a cache would take twice for
     each layer and run; None where anything may stand between."""
@@ -218,77 +179,3 @@ def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     if apart or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
     return met(tracer, torch.ops.aten.cat.default, ([*tensors], dim) if dim else ([*tensors],), {})
-
-
-def listed(x: torch.Tensor) -> Any:
-    """x.tolist(): nested lists of the numbers in a tensor."""
-    return x.item() if x.dim() == 0 else [listed(each) for each in x.unbind(0)]
-
-
-# ---------------------------------------------- `x[i]` and `x[i] = y`, with numbers that vary
-
-
-INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
-INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def written(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
-    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
-    for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
-    tracer.asked.unstripped = True
-    try:
-        return torch.Tensor.__setitem__(x, index, value)
-    except (RuntimeError, IndexError, IrkitError):
-        tracer.asked.unstripped = False
-        return torch.Tensor.__setitem__(x, index, value)
-    finally:
-        tracer.asked.unstripped = False
-
-
-def selected(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
-    """The arguments of an indexing where `x` is selected from already by each number that varies.
-
-    Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
-    """
-    parts = list(index) if isinstance(index, tuple) else [index]
-    ends = [part for part in parts if isinstance(part, slice)]
-    if any(varies(end) for part in ends for end in (part.start, part.stop, part.step)):
-        parts = [sliced(part) if isinstance(part, slice) else part for part in parts]
-        index = tuple(parts)
-    if not any(map(varies, parts)):
-        return (x, index, *value)
-    rest: list[Any] = []
-    for place, part in enumerate(parts):
-        if varies(part):
-            after = sum(map(consumed, parts[place + 1 :]))
-            dim = -1 - after if Ellipsis in kinds(parts[:place]) else sum(map(consumed, rest))
-            x = x.select(dim, part.item() if isinstance(part, torch.Tensor) else part)
-        else:
-            rest.append(part)
-    return (x, tuple(rest) or Ellipsis, *value)
-
-
-def sliced(part: slice) -> slice:
-    """A slice whose ends are numbers, where tensors of no axes were."""
-    ends = (part.start, part.stop, part.step)
-    return slice(*(end.item() if varies(end) and isinstance(end, torch.Tensor) else end for end in ends))
-
-
-def varies(part: Any) -> bool:
-    """Whether a part of an index is a number that varies."""
-    if isinstance(part, torch.SymInt):
-        return True
-    return type(part) is Traced and part.dim() == 0 and part.dtype in INTEGERS
-
-
-def kinds(parts: list[Any]) -> list[Any]:
-    """The parts that are no tensors, which cannot be compared with others."""
-    return [part for part in parts if not isinstance(part, torch.Tensor | torch.SymInt | list)]
-
-
-def consumed(part: Any) -> int:
-    """How many axes a part of an index is about."""
-    if part is None or part is Ellipsis or isinstance(part, bool):
-        return 0
-    mask = isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8)
-    return part.dim() if mask else 1

@@ -1,0 +1,1 @@
+"""Functions of torch called with sizes where they take plain numbers."""

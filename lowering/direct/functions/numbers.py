@@ -1,0 +1,52 @@
+"""Tensors that are made of numbers which vary: torch takes those of the example."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+NUMBERS = (torch.tensor, torch.as_tensor)
+"""Functions that make a tensor of numbers, of which torch takes those that the example has."""
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def has_symbols(numbers: Any) -> bool:
+    """Whether nested lists of numbers have some in them that vary."""
+    if isinstance(numbers, list | tuple):
+        return any(map(has_symbols, numbers))
+    return isinstance(numbers, SYMBOLIC) and getattr(numbers.node, "constant", 0) is None
+
+
+def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """torch.tensor(numbers): the tensor of nested lists of numbers"""
+    if isinstance(numbers, list | tuple):
+        parts = [tensor_of(each, dtype) for each in numbers]
+        kind = dtype or functools.reduce(torch.promote_types, (each.dtype for each in parts))
+        return torch.stack([each.to(kind) for each in parts])
+    if isinstance(numbers, torch.SymBool | bool):
+        made = torch.where(torch.full((), torch.sym_ite(numbers, 1, 0)) > 0, True, False)
+        return made if dtype is None else made.to(dtype)
+    whole = isinstance(numbers, int | torch.SymInt)
+    return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
+
+
+def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **more: Any) -> Any:
+    """torch.linspace(start, end, steps) of floats, where the number of steps varies, which torch takes as it is for the
+    example; None where it does not vary. Each is counted from the nearer end, as torch does."""
+    kind = dtype or torch.get_default_dtype()
+    if not has_symbols(steps) or not kind.is_floating_point or more.get("out") is not None:
+        return None
+    first, last = (
+        each.to(kind) if isinstance(each, torch.Tensor) else tensor_of(each, kind).to(device) for each in (start, end)
+    )
+    places = torch.arange(steps, device=device)
+    gap = (last - first) / torch.sym_max(steps - 1, 1)
+    rising, falling = first + places * gap, last - (steps - 1 - places) * gap
+    return torch.where(places < torch.sym_max(steps // 2, 1), rising, falling)
+
+
+def listed(x: torch.Tensor) -> Any:
+    """x.tolist(): nested lists of the numbers in a tensor."""
+    return x.item() if x.dim() == 0 else [listed(each) for each in x.unbind(0)]
