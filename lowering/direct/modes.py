@@ -20,7 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from irkit.errors import IrkitError
 from lowering.direct.control import higher_order
 from lowering.direct.functions.indexing import INDEXING, selected, written
-from lowering.direct.functions.numbers import NUMBERS, evenly_spaced, has_symbols, listed, tensor_of
+from lowering.direct.functions.numbers import listed
+from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
@@ -79,7 +80,7 @@ class Above(ProxyTorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0:
+        if is_taken_apart(args):
             return func(*args, **(kwargs or {}))
         return met(self.own, func, args, kwargs or {})
 
@@ -124,12 +125,16 @@ class Functions(TorchFunctionMode):
             contiguous_to_all(self.own, args[0].handle, form)
         if func is torch.Tensor.stride and type(args[0]) is Traced:
             strides_to_all(self.own, args[0].handle)
-        if func in NUMBERS and args and has_symbols(args[0]):
-            return tensor_of(args[0], (kwargs or {}).get("dtype"))
         if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
             return whole
-        if func is torch.linspace and (row := evenly_spaced(*args, **(kwargs or {}))) is not None:
-            return row
+        if func in FUNCTIONS and (made := FUNCTIONS[func](*args, **(kwargs or {}))) is not None:
+            return made
+        if func in ATTRIBUTES:
+            args, kwargs = with_plain_numbers(func, args, kwargs or {})
+        if func in OPERATORS and not is_taken_apart(args):
+            given, named = operator_with_sizes(func, args, kwargs or {})
+            if given is not None:
+                return met(self.own, OPERATORS[func], given, named)
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
             args = selected(*args)
             if len(args) == 3 and type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
@@ -161,6 +166,11 @@ def shown(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
     named = [f"{key}={text(each)}" for key, each in kwargs.items()]
     return f"{func}({', '.join([*map(text, args), *named])})"
+
+
+def is_taken_apart(args: Sequence[Any]) -> bool:
+    """Whether a call is to be met below autograd, whose operators are others."""
+    return any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0
 
 
 def is_transformed(given: Any) -> bool:

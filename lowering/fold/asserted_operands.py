@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
@@ -12,6 +13,7 @@ from irkit.dims import Dim
 from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
+from lowering.records.sizes import is_unbacked
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders, ints, slice_axis
 from passes.legal.runtime.division import is_kept_off, is_size
@@ -19,12 +21,15 @@ from passes.legal.runtime.division import is_kept_off, is_size
 ARANGE = "aten::arange"
 DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
 GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
+CLASSES = "aten::one_hot"
+COUNTS = "aten::bincount"
+REPEATS = "aten::repeat_interleave"
 LOSSES = frozenset(f"aten::{name}" for name in "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d".split())
 SEGMENTS = "aten::segment_reduce"
 NARROW = "aten::narrow"
 PACK = "aten::_pack_padded_sequence"
 ALIGNED = "aten::ctc_loss"
-ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED}
+ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS}
 """The operators that assert something of what their operands hold."""
 
 
@@ -43,7 +48,15 @@ def asserted_conditions(
     elif name == ALIGNED:
         yield from labels_asserted(line, *args, **kwargs)
     elif name in LOSSES:
-        yield from items_ignored(args[0], args[1], args[4] if len(args) > 4 else kwargs.get("ignore_index", -100), line)
+        ignored = args[4] if len(args) > 4 else kwargs.get("ignore_index", -100)
+        yield from items_ignored(args[0], args[1], ignored, line)
+        yield from targets_asserted(args[0], args[1], ignored, line)
+    elif name == CLASSES:
+        yield from classes_asserted(args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1), line)
+    elif name in (COUNTS, REPEATS):
+        repeats = next((each for each in reversed(args[:2]) if isinstance(each, Value)), None)
+        what = "the numbers of bincount" if name == COUNTS else "the repeats of repeat_interleave"
+        yield from none_below_zero(args[0] if name == COUNTS else repeats, what, line)
     elif name in GROUPED:
         yield from ends_asserted(line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
@@ -63,15 +76,20 @@ def bounds_asserted(args: Sequence[Any], line: str) -> Iterator[Check]:
 
 
 def part_asserted(line: str, x: Value, dim: int, start: Value | Dim, length: Dim) -> Iterator[Check]:
-    """What `narrow` asserts of a start that only the data tells: it lies within the dimension, and so does the part."""
-    if not isinstance(start, Value):
+    """What `narrow` asserts of a start or length that only the data tells: both lie within the dimension."""
+    if not any(isinstance(each, Value) or hangs_on_data(each) for each in (start, length)):
         return
     at = dim % x.rank
     size, count = (shape_vector((n,), *binders((n,), x)) for n in (x.shape[at], length))
-    given = op.Reshape(cast(start, DType.INT64), ints(1))
+    given = op.Reshape(cast(start, DType.INT64) if isinstance(start, Value) else scalar(start, DType.INT64), ints(1))
     first = op.Where(op.Less(given, const(0)), op.Add(given, size), given)
     holds = op.And(op.GreaterOrEqual(first, const(0)), op.LessOrEqual(op.Add(first, count), size))
     yield Check(op.Squeeze(holds, ints(0)), "the part that narrow takes lies within the dimension", line)
+
+
+def hangs_on_data(number: Value | Dim) -> bool:
+    """Whether a number is made of some that the data tells."""
+    return not isinstance(number, Value) and any(is_unbacked(symbol.name) for symbol in dims.symbols_of(number))
 
 
 def lengths_asserted(line: str, x: Value, lengths: Value, batch_first: bool) -> Iterator[Check]:
@@ -88,6 +106,46 @@ def items_ignored(scores: Value, target: Value, ignored: int, line: str) -> Iter
     if not target.dtype.is_float and has_no_class(scores) and not has_no_item(target):
         others = op.ReduceSum(cast(op.Not(op.Equal(target, scalar(ignored, target.dtype))), DType.INT64), keepdims=0)
         yield Check(op.Equal(others, const(0, "i64")), "there is no class, and no item names one", line)
+
+
+def targets_asserted(scores: Value, target: Value, ignored: int, line: str) -> Iterator[Check]:
+    """What a loss asserts of targets: that each is a class, or ignored."""
+    if target.dtype.is_float or has_no_class(scores) or has_no_item(target):
+        return
+    classes = scores.shape[min(1, scores.rank - 1)]
+    text = f"the targets of a loss are classes, or {ignored}"
+    yield from within(target, classes, scores, text, line, besides=op.Equal(target, scalar(ignored, target.dtype)))
+
+
+def classes_asserted(classes: Value, number: Any, line: str) -> Iterator[Check]:
+    """What one_hot asserts of classes: that they are below their number, where that is given, and none is below 0."""
+    if type(number) is int and number == -1:
+        yield from none_below_zero(classes, "the classes of one_hot", line)
+    else:
+        yield from within(classes, number, classes, f"the classes of one_hot are 0 to {dims.sub(number, 1)}", line)
+
+
+def none_below_zero(given: Value | None, what: str, line: str) -> Iterator[Check]:
+    """A condition that an operator's integers are not below 0."""
+    if given is None or given.dtype.is_unsigned:
+        return
+    low = op.ReduceSum(cast(op.Less(given, scalar(0, given.dtype)), DType.INT64), keepdims=0)
+    yield Check(op.Equal(low, const(0, "i64")), f"{what} are not below 0", line)
+
+
+def within(
+    given: Value, count: Dim, source: Value, text: str, line: str, besides: Value | None = None
+) -> Iterator[Check]:
+    """A condition that integers are 0 or more, and below a number that `source` tells, but for those `besides`."""
+    if given.blob is not None:  # torch itself looked at a constant
+        return
+    end = shape_vector((count,), *binders((count,), source))
+    places = cast(given, DType.INT64)
+    wrong = op.Or(op.Less(places, const(0)), op.GreaterOrEqual(places, end))
+    if besides is not None:
+        wrong = op.And(wrong, op.Not(besides))
+    none = op.ReduceSum(cast(wrong, DType.INT64), keepdims=0)
+    yield Check(op.Equal(none, const(0, "i64")), text, line)
 
 
 def labels_asserted(

@@ -15,7 +15,7 @@ from irkit.core.types import HALVES, DType, Tensor
 from irkit.dims import Dim
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import DEFAULT, Number, Operand, as_dim, cast, is_static, number_dtype, promote, scalar
-from lowering.tensors.shaping import expand, ints_scalar, iota, reshape, unsqueeze
+from lowering.tensors.shaping import concat, expand, ints_scalar, iota, reshape, unsqueeze
 
 
 def dtype_of(dtype: DType | None, expected: Any, otherwise: DType) -> DType:
@@ -278,24 +278,47 @@ def aten_triu(self: Value, diagonal: Dim = 0) -> Value:
 
 
 def aten_tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, expected: Any = None
+    row: Dim, col: Dim, offset: Dim = 0, *, dtype: DType | None = None, expected: Any = None
 ) -> Value:
     """The rows and the columns of the lower triangle, (2, count)."""
-    return triangle(np.tril_indices, row, col, offset, dtype_of(dtype, expected, DType.INT64))
+    wanted = dtype_of(dtype, expected, DType.INT64)
+    if type(row) is int and type(col) is int and type(offset) is int:
+        return const(np.stack(np.tril_indices(row, offset, col)).astype(wanted.numpy))
+    count = triangle_count(col, row, dims.mul(offset, -1))
+    return cast(places_where(op.LessOrEqual, row, col, offset, count), wanted)
 
 
 def aten_triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, expected: Any = None
+    row: Dim, col: Dim, offset: Dim = 0, *, dtype: DType | None = None, expected: Any = None
 ) -> Value:
     """The rows and the columns of the upper triangle, (2, count)."""
-    return triangle(np.triu_indices, row, col, offset, dtype_of(dtype, expected, DType.INT64))
+    wanted = dtype_of(dtype, expected, DType.INT64)
+    if type(row) is int and type(col) is int and type(offset) is int:
+        return const(np.stack(np.triu_indices(row, offset, col)).astype(wanted.numpy))
+    return cast(places_where(op.GreaterOrEqual, row, col, offset, triangle_count(row, col, offset)), wanted)
 
 
-def triangle(function: Callable[..., Any], row: Dim, col: Dim, offset: int, dtype: DType) -> Value:
-    """The positions of a triangle, which must be known."""
-    if type(row) is not int or type(col) is not int:
-        raise Unsupported(f"the positions in a triangle of {row} by {col} depend on the input")
-    return const(np.stack(function(row, offset, col)).astype(dtype.numpy))
+def places_where(compare: Callable[..., Value], rows: Dim, columns: Dim, offset: Dim, count: Dim) -> Value:
+    """The places of a matrix, row by row, where column - row compares so with offset: (2, count) of i64."""
+    over = op.Sub(iota(columns), unsqueeze(iota(rows), 1))
+    inside = reshape(compare(over, dim_scalar(offset)), (dims.mul(rows, columns),))
+    places = reshape(op.Compress(iota(dims.mul(rows, columns)), inside, axis=0), (count,))
+    width = dim_scalar(dims.maximum(columns, 1))  # without columns there is no place to divide
+    return concat([unsqueeze(op.Div(places, width), 0), unsqueeze(op.Mod(places, width), 0)], 0)
+
+
+def triangle_count(rows: Dim, columns: Dim, offset: Dim) -> Dim:
+    """How many places of a matrix have column - row >= offset: rows that shrink by one, cut off on both sides."""
+
+    def summed(widest: Dim) -> Dim:
+        """1 + 2 + ... + widest; 0 where that is below 1"""
+        top = dims.maximum(widest, 0)
+        return dims.floordiv(dims.mul(top, dims.add(top, 1)), 2)
+
+    first = dims.sub(columns, offset)
+    beyond = dims.mul(offset, -1)
+    whole = dims.sub(summed(first), summed(dims.sub(first, rows)))
+    return dims.sub(whole, dims.sub(summed(beyond), summed(dims.sub(beyond, rows))))
 
 
 # ---------------------------------------------------------------------------------------------- windows
@@ -306,8 +329,11 @@ def window(window_length: Dim, periodic: bool, dtype: DType, weights: Callable[[
     if type(window_length) is int and window_length <= 1:
         return fill((window_length,), 1, dtype)
     span = window_length if periodic else dims.sub(window_length, 1)
-    phase = op.Div(cast(iota(window_length), dtype), scalar(span, dtype))
-    return weights(phase)
+    if type(window_length) is int:
+        return weights(op.Div(cast(iota(window_length), dtype), scalar(span, dtype)))
+    phase = op.Div(cast(iota(window_length), dtype), scalar(dims.maximum(span, 1), dtype))
+    alone = op.Equal(dim_scalar(window_length), scalar(1, DType.INT64))
+    return op.Where(alone, scalar(1, dtype), weights(phase))
 
 
 def cosines(phase: Value, *terms: float) -> Value:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.modules import rnn
 from torch.nn.utils.rnn import PackedSequence
 
@@ -57,10 +58,18 @@ def packed_shapes(mode: Any, operator: Any, x: Any, lengths: Any, batch_first: b
 
 
 def padded(before: Forward) -> Forward:
-    """`_VF._pad_packed_sequence`, whose length is a plain number: that of the sizes is none, and the default."""
+    """`_VF._pad_packed_sequence`, which takes a plain number for a length: of a size it takes none, and what is padded
+    as far as the longest sequence is padded once more."""
 
     def pad(data: Any, sizes: Any, batch_first: bool, value: float, length: Any) -> Any:
-        return before(data, sizes, batch_first, value, length if isinstance(length, int) else 0)
+        if isinstance(length, int):
+            return before(data, sizes, batch_first, value, length)
+        made, lengths = before(data, sizes, batch_first, value, 0)
+        if statically_known_true(length == sizes.shape[0]):
+            return made, lengths
+        axis = 1 if batch_first else 0
+        behind = [0, 0] * (made.dim() - axis - 1)
+        return torch.nn.functional.pad(made, (*behind, 0, length - made.shape[axis]), value=value), lengths
 
     return pad
 

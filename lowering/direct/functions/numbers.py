@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from lowering.records.sizes import is_unbacked
+
 NUMBERS = (torch.tensor, torch.as_tensor)
 """Functions that make a tensor of numbers, of which torch takes those that the example has."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -17,6 +19,14 @@ def has_symbols(numbers: Any) -> bool:
     if isinstance(numbers, list | tuple):
         return any(map(has_symbols, numbers))
     return isinstance(numbers, SYMBOLIC) and getattr(numbers.node, "constant", 0) is None
+
+
+def hangs_on_data(numbers: Any) -> bool:
+    """Whether nested lists of numbers have some in them that data tells, rather than sizes."""
+    if isinstance(numbers, list | tuple):
+        return any(map(hangs_on_data, numbers))
+    symbols: Any = numbers.node.expr.free_symbols if isinstance(numbers, SYMBOLIC) and has_symbols(numbers) else ()
+    return any(is_unbacked(symbol.name) for symbol in symbols)
 
 
 def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:

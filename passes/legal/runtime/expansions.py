@@ -17,7 +17,7 @@ from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from irkit.support.results import as_tuple
-from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
+from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
 from passes.legal.runtime import draws, int64, texts
@@ -554,34 +554,35 @@ def pad_all_axes(m: Match, value: Value) -> Value | None:
 
 def pad_wrap(m: Match, value: Value) -> Value | None:
     """The elements at the places of the result, counted around, for mode wrap"""
-    x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
+    x, pads, axes = value.inputs[0], sizes_held(value.inputs[1]), operand(value, 3)
     if attribute_of(value, "mode") != "wrap" or x is None or pads is None or (axes is not None and axes.blob is None):
         return None
     chosen = [a % x.rank for a in ((axes_of(axes) or ()) if axes is not None else range(x.rank))]
     for i, axis in enumerate(chosen):
-        before, after = pads[i], pads[i + len(chosen)]
-        if min(before, after) < 0:
+        before, after = pads.dims[i], pads.dims[i + len(chosen)]
+        if any(type(each) is int and each < 0 for each in (before, after)):
             return None
-        if before or after:
-            places = around(m, value.inputs[0], axis, before, after)  # type: ignore[arg-type]
+        if before != 0 or after != 0:
+            places = around(m, value.inputs[0], axis, before, after, pads)  # type: ignore[arg-type]
             if places is None:
                 return None
             x = op.Gather(x, places, axis=axis)
     return x
 
 
-def around(m: Match, x: Value, axis: int, before: int, after: int) -> Value | None:
+def around(m: Match, x: Value, axis: int, before: Dim, after: Dim, amounts: Sizes) -> Value | None:
     """-before, ..., size + after - 1, counted around the size of an axis; None where that is not bound."""
     size = x.shape[axis]
-    if type(size) is int:
+    if type(size) is int and type(before) is int and type(after) is int:
         return const(np.arange(-before, size + after) % size) if size else None
-    if not is_known((size,)) or not is_bound(m, (size,), bound_by(x)):
+    sources = (bound_by(x), amounts)
+    if not is_known((size, before, after)) or not is_bound(m, (size, before, after), *sources):
         return None
-    end, least = (
-        sizes_value(m, (dims.add(size, after),), 0, bound_by(x)),
-        sizes_value(m, (dims.maximum(size, 1),), 0, bound_by(x)),
+    first, end, least = (
+        sizes_value(m, (each,), 0, *sources)
+        for each in (dims.mul(before, -1), dims.add(size, after), dims.maximum(size, 1))
     )
-    return op.Mod(op.Range(-before, end, 1), least)
+    return op.Mod(op.Range(first, end, 1), least)
 
 
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({

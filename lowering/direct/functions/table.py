@@ -1,0 +1,109 @@
+"""Functions of torch whose numbers are plain integers, which a model calls with sizes.
+
+`F.max_pool1d(x, x.size(2))`, `torch.hann_window(n)` and `torch.triu_indices(n, n)` make torch take the number that the
+example has, and the size then varies no more. Two things stand for them where a number among the arguments varies: the
+operator itself, handed to its converter as it is, which takes dimensions there; or the same by functions that take
+sizes.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from lowering.direct.functions.numbers import NUMBERS, evenly_spaced, hangs_on_data, has_symbols, tensor_of
+from lowering.direct.functions.pooling import POOLS
+
+ATEN = torch.ops.aten
+
+OPERATORS: Mapping[Any, Any] = types.MappingProxyType({
+    torch.Tensor.unfold: ATEN.unfold.default,
+    torch.istft: ATEN.istft.default,
+    torch.Tensor.istft: ATEN.istft.default,
+    F.one_hot: ATEN.one_hot.default,
+    torch.logspace: ATEN.logspace.default,
+    torch.tril_indices: ATEN.tril_indices.default,
+    torch.triu_indices: ATEN.triu_indices.default,
+    torch.diagonal: ATEN.diagonal.default,
+    torch.Tensor.diagonal: ATEN.diagonal.default,
+    torch.diag_embed: ATEN.diag_embed.default,
+    torch.Tensor.diag_embed: ATEN.diag_embed.default,
+    torch.hann_window: ATEN.hann_window.periodic,
+    torch.hamming_window: ATEN.hamming_window.periodic_alpha_beta,
+    torch.blackman_window: ATEN.blackman_window.periodic,
+    torch.bartlett_window: ATEN.bartlett_window.periodic,
+})  # fmt: skip
+"""The operator behind a function, whose converter takes a dimension where torch takes an integer."""
+
+DEFAULTS: Mapping[Any, Sequence[tuple[str, Any]]] = types.MappingProxyType({
+    torch.hann_window: (("periodic", True),),
+    torch.hamming_window: (("periodic", True), ("alpha", 0.54), ("beta", 0.46)),
+    torch.blackman_window: (("periodic", True),),
+    torch.bartlett_window: (("periodic", True),),
+})  # fmt: skip
+"""What a function takes for arguments that are left out and that its operator wants, behind the first one."""
+
+
+def tensor_of_sizes(data: Any, dtype: Any = None, **more: Any) -> Any:
+    """torch.tensor(data), of nested lists of numbers of which some vary; None where none does."""
+    return tensor_of(data, dtype) if has_symbols(data) else None
+
+
+ATTRIBUTES: Mapping[Any, tuple[int, ...]] = types.MappingProxyType({
+    F.conv1d: (3, 5), F.conv2d: (3, 5), F.conv3d: (3, 5),
+    F.conv_transpose1d: (3, 5, 7), F.conv_transpose2d: (3, 5, 7), F.conv_transpose3d: (3, 5, 7),
+})  # fmt: skip
+"""Which arguments of a function are attributes in ONNX, though torch takes sizes for them: strides, dilations,
+and what is added to the end of a transposed convolution."""
+NAMES = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+
+
+def with_plain_numbers(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """(args, kwargs) of a call in which the numbers that must be plain are those of the example, which fixes them."""
+    places = ATTRIBUTES[func]
+    names = {(TRANSPOSED if 7 in places else NAMES)[place] for place in places}
+    if not has_symbols(args[3:]) and not has_symbols((*kwargs.values(),)):
+        return args, kwargs
+    plain = [plain_number(each) if place in places else each for place, each in enumerate(args)]
+    return plain, {name: plain_number(each) if name in names else each for name, each in kwargs.items()}
+
+
+def plain_number(given: Any) -> Any:
+    """A number, or several, as plain integers."""
+    if isinstance(given, list | tuple):
+        return [plain_number(each) for each in given]
+    return int(given) if isinstance(given, torch.SymInt) else given
+
+
+FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
+    {torch.linspace: evenly_spaced, **dict.fromkeys(NUMBERS, tensor_of_sizes), **POOLS}
+)
+"""What gives the same by functions that take sizes; it gives None where it does not serve."""
+
+
+def operator_with_sizes(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any] | None, dict[str, Any]]:
+    """(arguments by position, by name) of the operator for a call of a function with sizes; None for a call that has
+    none, or that torch must take."""
+    if not (has_symbols(args) or has_symbols((*kwargs.values(),))) or kwargs.get("out") is not None:
+        return None, {}
+    if func is torch.Tensor.unfold and hangs_on_data(args):  # how many windows there are is asked of the example
+        return None, {}
+    named, given = {key: value for key, value in kwargs.items() if value is not None}, list(args)
+    if named.pop("requires_grad", False):
+        return None, {}
+    names = [argument.name for argument in OPERATORS[func]._schema.arguments]
+    for name in names[len(given) : len(given) + 1]:  # in torch's functions the first is named otherwise, at times
+        given += [named.pop(each) for each in (name, "input") if each in named][:1]
+    for place, (name, number) in enumerate(DEFAULTS.get(func, ()), 1):
+        if len(given) == place:
+            given.append(named.pop(name, number))
+    return given, named

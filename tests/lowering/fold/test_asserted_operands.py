@@ -1,0 +1,90 @@
+"""What torch's kernels ask of integers in the data is a condition: a program and its file refuse what eager refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+
+import irkit
+
+Case = tuple[Callable[..., Any], Sequence[Any], Any, Sequence[Sequence[Any]]]
+FIVE = torch.arange(5.0)
+
+
+def ints(*numbers: int) -> torch.Tensor:
+    """A vector of integers."""
+    return torch.tensor(numbers)
+
+
+BATCH = ({0: "n"},)
+CASES: dict[str, Case] = {
+    "one_hot": (
+        lambda x: F.one_hot(x, 4), (ints(0, 1),), BATCH, [(ints(-1),), (ints(4),), (ints(3),), (ints(0, 9, 1),)],
+    ),
+    "one_hot, as many classes as there are": (
+        lambda x: F.one_hot(x, x.size(0)), (ints(0, 1),), BATCH, [(ints(1),), (ints(0),), (ints(2, 1, 0),)],
+    ),
+    "cross_entropy": (
+        lambda x, t: F.cross_entropy(x, t, ignore_index=7), (torch.randn(3, 4), ints(0, 1, 2)), ({0: "n"}, {0: "n"}),
+        [(torch.randn(1, 4), ints(t)) for t in (-1, 4, 7, 3)],
+    ),
+    "nll_loss of images": (
+        lambda x, t: F.nll_loss(x, t, reduction="none"), (torch.randn(2, 3, 4), torch.ones(2, 4, dtype=torch.long)),
+        None, [(torch.randn(2, 3, 4), torch.full((2, 4), t)) for t in (-2, 3, 2, -100)],
+    ),
+    "bincount": (lambda x: x.bincount(minlength=3), (ints(0, 1),), BATCH, [(ints(-1),), (ints(4, 4),)]),
+    "repeat_interleave": (
+        lambda x, r: x.repeat_interleave(r), (FIVE[:3], ints(0, 1, 2)), ({0: "n"}, {0: "n"}),
+        [(FIVE[:1], ints(-1)), (FIVE[:1], ints(4))],
+    ),
+    "narrow": (
+        lambda x, i: x.narrow(0, i.item(), 2) + 1, (FIVE, torch.tensor(1)), None,
+        [(FIVE, torch.tensor(i)) for i in (4, 3, 0)],
+    ),
+    "narrow by a length": (
+        lambda x, i: x.narrow(0, 1, i.item()) + 1, (FIVE, torch.tensor(1)), None,
+        [(FIVE, torch.tensor(i)) for i in (5, 4, 0)],
+    ),
+}  # fmt: skip
+BY_EXPORT = sorted(CASES.keys() - {"one_hot, as many classes as there are", "narrow", "narrow by a length"})
+"""Those that torch.export captures."""
+
+
+def check(case: Case, saved: Path, **options: Any) -> None:
+    """Holds a program and its file against eager: the same answer, or both refuse."""
+    model, example, shapes, calls = case
+    program = irkit.to_onnx(model, tuple(example), dynamic_shapes=shapes, **options)
+    program.save(saved, conditions="refuse" if options else None)
+    session = onnxruntime.InferenceSession(saved, providers=["CPUExecutionProvider"])
+    refused = 0
+    for call in (example, *calls):
+        feeds = {port.name: x.numpy() for port, x in zip(session.get_inputs(), call, strict=True)}
+        try:
+            expected = model(*call)
+        except (RuntimeError, IndexError):
+            refused += 1
+            with pytest.raises(irkit.ContractError):
+                program(*call)
+            with pytest.raises((Fail, InvalidArgument)):
+                session.run(None, feeds)
+        else:
+            torch.testing.assert_close(program(*call), expected, equal_nan=True)
+            torch.testing.assert_close(torch.from_numpy(session.run(None, feeds)[0]), expected, equal_nan=True)
+    assert refused, "a case whose calls eager takes all tests nothing"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integers_that_eager_refuses_are_refused(name: str, tmp_path: Path) -> None:
+    check(CASES[name], tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("name", BY_EXPORT)
+def test_they_are_by_torch_export_too(name: str, tmp_path: Path) -> None:
+    check(CASES[name], tmp_path / "model.onnx", capture="torch.export")
