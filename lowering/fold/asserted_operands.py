@@ -54,7 +54,7 @@ def asserted_conditions(
     elif name == CLASSES:
         yield from classes_asserted(args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1), line)
     elif name in (COUNTS, REPEATS):
-        repeats = next((each for each in reversed(args[:2]) if isinstance(each, Value)), None)
+        repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])
         what = "the numbers of bincount" if name == COUNTS else "the repeats of repeat_interleave"
         yield from none_below_zero(args[0] if name == COUNTS else repeats, what, line)
     elif name in GROUPED:
@@ -125,9 +125,9 @@ def classes_asserted(classes: Value, number: Any, line: str) -> Iterator[Check]:
         yield from within(classes, number, classes, f"the classes of one_hot are 0 to {dims.sub(number, 1)}", line)
 
 
-def none_below_zero(given: Value | None, what: str, line: str) -> Iterator[Check]:
-    """A condition that an operator's integers are not below 0."""
-    if given is None or given.dtype.is_unsigned:
+def none_below_zero(given: Value | Dim, what: str, line: str) -> Iterator[Check]:
+    """A condition that an operator's integers are not below 0; torch itself looks at a number of repeats."""
+    if not isinstance(given, Value) or given.dtype.is_unsigned or not given.dtype.is_integer or given.blob is not None:
         return
     low = op.ReduceSum(cast(op.Less(given, scalar(0, given.dtype)), DType.INT64), keepdims=0)
     yield Check(op.Equal(low, const(0, "i64")), f"{what} are not below 0", line)

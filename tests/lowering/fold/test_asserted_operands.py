@@ -80,6 +80,11 @@ def check(case: Case, saved: Path, **options: Any) -> None:
     assert refused, "a case whose calls eager takes all tests nothing"
 
 
+def test_what_is_repeated_may_be_below_zero() -> None:
+    program = irkit.to_onnx(lambda x: x.repeat_interleave(2), (ints(-1, 2),), dynamic_shapes=BATCH)
+    torch.testing.assert_close(program(ints(-3)), ints(-3, -3))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_integers_that_eager_refuses_are_refused(name: str, tmp_path: Path) -> None:
     check(CASES[name], tmp_path / "model.onnx")
