@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from irkit.errors import IrkitError
 from lowering.direct.control import higher_order
-from lowering.direct.functions.indexing import INDEXING, selected, written
-from lowering.direct.functions.numbers import listed
+from lowering.direct.functions.indexing import INDEXING, without_symbols, write_places
+from lowering.direct.functions.numbers import nested_lists
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
@@ -119,7 +119,7 @@ class Functions(TorchFunctionMode):
                 hint="assign the variable or the attribute (y = x), or copy the content (y.copy_(x))",
             )
         if func is torch.Tensor.tolist and type(args[0]) is Traced:
-            return listed(args[0])
+            return nested_lists(args[0])
         if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
             form = args[1] if len(args) > 1 else (kwargs or {}).get("memory_format", torch.contiguous_format)
             contiguous_to_all(self.own, args[0].handle, form)
@@ -136,9 +136,9 @@ class Functions(TorchFunctionMode):
             if given is not None:
                 return met(self.own, OPERATORS[func], given, named)
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
-            args = selected(*args)
+            args = without_symbols(*args)
             if len(args) == 3 and type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
-                return written(self.own, *args)
+                return write_places(self.own, *args)
         return func(*args, **(kwargs or {}))
 
 

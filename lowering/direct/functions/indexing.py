@@ -14,7 +14,7 @@ INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-def written(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
+def write_places(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
     """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
     for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
     tracer.asked.unstripped = True
@@ -27,7 +27,7 @@ def written(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
         tracer.asked.unstripped = False
 
 
-def selected(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
+def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
     """The arguments of an indexing where `x` is selected from already by each number that varies.
 
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.

@@ -57,6 +57,6 @@ def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device
     return torch.where(places < torch.sym_max(steps // 2, 1), rising, falling)
 
 
-def listed(x: torch.Tensor) -> Any:
+def nested_lists(x: torch.Tensor) -> Any:
     """x.tolist(): nested lists of the numbers in a tensor."""
-    return x.item() if x.dim() == 0 else [listed(each) for each in x.unbind(0)]
+    return x.item() if x.dim() == 0 else [nested_lists(each) for each in x.unbind(0)]

@@ -151,7 +151,8 @@ def test_gradients_go_through_windows_as_long_as_a_size() -> None:
 @pytest.mark.parametrize("name", ["stride", "dilation"])
 def test_a_convolution_by_a_size_says_that_it_is_fixed(name: str) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return F.conv1d(F.pad(x, (0, 12)), torch.ones(3, 3, 2), **{name: x.size(2)})
+        stride, dilation = (x.size(2), 1) if name == "stride" else (1, x.size(2))
+        return F.conv1d(F.pad(x, (0, 12)), torch.ones(3, 3, 2), stride=stride, dilation=dilation)
 
     with pytest.raises(irkit.CaptureError, match="was to vary as 'n', and the model works for 6 only"):
         irkit.to_onnx(model, (torch.randn(2, 3, 6),), dynamic_shapes=ROWS)
@@ -159,7 +160,8 @@ def test_a_convolution_by_a_size_says_that_it_is_fixed(name: str) -> None:
 
 def test_windows_as_long_as_data_says_are_for_the_number_of_the_example() -> None:
     def model(x: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-        return F.avg_pool1d(x, size.item()) + x.unfold(2, size.item(), 3).sum(-1)
+        number = int(size)
+        return F.avg_pool1d(x, number) + x.unfold(2, number, 3).sum(-1)
 
     program = irkit.to_onnx(model, (torch.randn(1, 2, 6), torch.tensor(3)))
     x = torch.randn(1, 2, 6)
