@@ -31,6 +31,9 @@ PART = 1 << 16
 COPIED = 1 << 14
 """Contents of up to this many bytes that lie in somebody else's memory, or in a large file, are copied at once."""
 
+STRIP = 1 << 19
+"""Bytes of `Blob.rows` that are given at a time: what is computed of them is still in the cache when it is written."""
+
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class Blob:
@@ -47,7 +50,8 @@ class Blob:
     so; `of` are the blobs whose contents it is computed of, or a view of. Everything that reads the content of this
     blob raises StaleError once it, or one of those, has changed. `compute`, where it is known, makes the content of
     theirs, so that the same can be made of others. `place` is where its bytes lie in a file, in the order
-    of ONNX, for a content that does.
+    of ONNX, for a content that does. `by_rows`, where it is known, makes the same content some rows of its first axis
+    at a time, which writes a large one in less time and memory.
     """
 
     dtype: DType
@@ -61,6 +65,7 @@ class Blob:
     of: tuple[Blob, ...] = ()
     place: Place | None = None
     compute: Callable[..., np.ndarray] | None = None
+    by_rows: Callable[[], Iterator[np.ndarray]] | None = None
 
     @once_watched
     def array(self) -> np.ndarray:
@@ -76,6 +81,39 @@ class Blob:
             self.check()
             kept = self.__dict__.get("_kept", {}).get("array")
         return self._loaded() if kept is None else kept
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether `array` was asked for, so that the content is in memory."""
+        return "array" in self.__dict__ or "array" in self.__dict__.get("_kept", {})
+
+    def rows(self) -> Iterator[np.ndarray]:
+        """What `read` gives, for one axis or more, some rows of the first at a time: about `STRIP` bytes of them. Of a
+        content in a file, or one that is made by rows, no more is in memory than that, but where it is kept."""
+        count = self.shape[0]
+        step = max(1, STRIP * count // max(self.nbytes, 1))
+        if self.by_rows is not None and not self.is_kept:
+            yield from self._made_by(self.by_rows)
+        elif self.place is not None and not self.is_kept and self.dtype.bits >= 8:
+            self.check()
+            row = self.nbytes // max(count, 1)
+            for start in range(0, count, step):
+                found = self.place.file.read(self.place.start + start * row, min(step, count - start) * row)
+                yield found.view(self.dtype.numpy).reshape(-1, *self.shape[1:])
+        else:
+            whole = self.read()
+            yield from (whole[start : start + step] for start in range(0, count, step))
+
+    def _made_by(self, by_rows: Callable[[], Iterator[np.ndarray]]) -> Iterator[np.ndarray]:
+        self.check()
+        count = 0
+        for found in by_rows():
+            count += len(found)
+            if found.shape[1:] != self.shape[1:]:
+                raise ValueError(f"blob {self!r} made rows of shape {found.shape[1:]}")
+            yield found.astype(self.dtype.numpy, copy=False)
+        if count != self.shape[0]:
+            raise ValueError(f"blob {self!r} made {count} rows")
 
     def _loaded(self) -> np.ndarray:
         found = self.load()
@@ -159,7 +197,7 @@ class Blob:
     @once
     def nbytes(self) -> int:
         """Bytes that the content takes in an ONNX file (0 for strings)."""
-        return (self.size * self.dtype.bits + 7) // 8
+        return (math.prod(self.shape) * self.dtype.bits + 7) // 8
 
     @property
     def is_weight(self) -> bool:

@@ -269,7 +269,11 @@ def optimize(
     return step.run(graph, observe)
 
 
+_KEEPS_NAN = frozenset(NAN)
+
+
 def parted(rules: Rules) -> tuple[Rules, Rules]:
     """(rules, those among them by which NaN is kept): these come last, when nothing is to be recognized any more."""
-    last = tuple(r for r in rules if r in NAN)
-    return (tuple(r for r in rules if r not in NAN), last) if last else (rules, ())
+    if _KEEPS_NAN.isdisjoint(rules):  # as all default rules are: it is asked for each graph
+        return rules, ()
+    return tuple(r for r in rules if r not in _KEEPS_NAN), tuple(r for r in rules if r in _KEEPS_NAN)

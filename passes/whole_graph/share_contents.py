@@ -28,28 +28,27 @@ CHUNK = 1 << 22
 
 @attrs.frozen(eq=False)
 class Contents:
-    """The different contents that one run has met, each with the first blob that holds it."""
+    """The different contents that one run has met, each with the first blob that holds it: by dtype, shape and first
+    bytes. One that is `alone` of its dtype and shape has not been looked at."""
 
-    found: dict[Hashable, list[tuple[bytes | None, Blob]]] = attrs.field(
-        factory=dict[Hashable, list[tuple[bytes | None, Blob]]]
-    )
+    alone: dict[Hashable, Blob | None] = attrs.field(factory=dict[Hashable, "Blob | None"])
+    found: dict[Hashable, list[Blob]] = attrs.field(factory=dict[Hashable, list[Blob]])
 
     def first(self, blob: Blob) -> Blob:
         """The first blob of the same content: `blob` itself where there is none."""
-        alike = self.found.setdefault((blob.dtype, blob.shape), [])
-        if not alike:
-            alike.append((None, blob))
+        kind = blob.dtype, blob.shape
+        if kind not in self.alone:
+            self.alone[kind] = blob
             return blob
-        mine = sample(blob)
-        for index, (seen, other) in enumerate(alike):
-            if other.key == blob.key:
+        lone = self.alone[kind]
+        if lone is not None:
+            self.found[kind, sample(lone)] = [lone]
+            self.alone[kind] = None
+        alike = self.found.setdefault((kind, sample(blob)), [])
+        for other in alike:
+            if other.key == blob.key or is_equal(blob, other):
                 return other
-            if seen is None:
-                seen = sample(other)
-                alike[index] = seen, other
-            if seen == mine and is_equal(blob, other):
-                return other
-        alike.append((mine, blob))
+        alike.append(blob)
         return blob
 
 

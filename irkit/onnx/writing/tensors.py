@@ -65,8 +65,11 @@ def chunks(blob: Blob) -> Iterator[bytes | memoryview]:
             yield from chunks(part)
         return
     bits = blob.dtype.bits
-    if blob.place is not None and "array" not in blob.__dict__.get("_kept", {}):
+    if blob.place is not None and not blob.is_kept:
         yield from blob.place.chunks(blob.nbytes)
+        return
+    if bits >= 8 and blob.by_rows is not None:
+        yield from (raw(np.ascontiguousarray(rows)) for rows in blob.rows())
         return
     if bits >= 8 and blob.turned is not None and blob.turned.parts:  # side by side: turned without being joined first
         lying = [part.read() for part in blob.turned.parts]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from irkit.build import call, const, op
@@ -10,7 +12,16 @@ from irkit.core.types import DType, tensor
 from irkit.pattern import Op, attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import OUT_OF_RANGE, is_float, is_moderate, joined_name, lazily, same_shape, wide
+from passes.analysis.questions import (
+    OUT_OF_RANGE,
+    is_float,
+    is_moderate,
+    joined_name,
+    lazily,
+    same_shape,
+    wide,
+    within_range,
+)
 from passes.rules.weights.affine import norm_numbers
 
 _conv = one_of("Conv")(hole("x"), constant("w"), constant("b", optional=True)).named("conv").once()
@@ -47,23 +58,36 @@ def conv_batch_norm(m: Match) -> Made:
         return decline("the norm has another element type than the convolution")
     if not is_moderate(m.w, m.b, *norm_numbers(m)):
         return decline(OUT_OF_RANGE)
-    epsilon, weight = m.epsilon, m.w.blob
+    epsilon, weight, name = m.epsilon, m.w.blob, m.w.blob.name
+    computed = DType.DOUBLE if m.w.dtype is DType.DOUBLE else DType.FLOAT  # as torch; writing takes less time than f64
 
     def factor() -> np.ndarray:
         return wide(m.scale) / np.sqrt(wide(m.variance) + epsilon)
 
-    def scaled() -> np.ndarray:  # in f32 at least, as torch computes: in f64 it would take longer than writing the file
-        wide = np.float64 if m.w.dtype is DType.DOUBLE else np.float32
-        each = factor().astype(wide).reshape(-1, *[1] * (m.w.rank - 1))
-        return weight.read().astype(wide, copy=False) * each
+    def each_factor() -> np.ndarray:
+        return factor().reshape(-1, *[1] * (m.w.rank - 1))
+
+    def times(rows: np.ndarray, each: np.ndarray) -> np.ndarray:
+        return rows.astype(computed.numpy, copy=False) * each
+
+    factors = within_range(each_factor, computed, "conv_batch_norm", name)
+    product = within_range(times, m.w.dtype, "conv_batch_norm", name)
+
+    def scaled() -> np.ndarray:
+        return product(weight.read(), factors())
+
+    def by_rows() -> Iterator[np.ndarray]:
+        each, done = factors(), 0
+        for rows in weight.rows():
+            yield product(rows, each[done : done + len(rows)])
+            done += len(rows)
 
     def shifted() -> np.ndarray:
         before = 0.0 if m.b is None else wide(m.b)
         return (before - wide(m.mean)) * factor() + wide(m.shift)
 
-    name = weight.name
     bias = m.b.blob.name if m.b is not None else f"{name.removesuffix('weight')}bias" if name else ""
-    new = lazily(m.w, weight.shape, scaled, parts, name, "conv_batch_norm")
+    new = lazily(m.w, weight.shape, scaled, parts, name, by_rows=by_rows)
     shift = lazily(m.w, (weight.shape[0],), shifted, [*parts, m.b], bias)
     return call("Conv", [m.x, new, shift], dict(m.conv.attributes))
 
