@@ -357,9 +357,17 @@ def map_impl(tracer: Tracer, function: Any, xs: Sequence[Any], extra: Sequence[A
 def scanned(
     tracer: Tracer, name: str, function: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any]
 ) -> Any:
-    """A Scan of `function(*state, *elements, *extra) -> (*state, *outputs)` over the leading dimension of `xs`."""
+    """A Scan of `function(*state, *elements, *extra) -> (*state, *outputs)` over the leading dimension of `xs`, which
+    is kept to be the same in all of them."""
     count = len(init)
-    step = body_of(tracer, function, [*init, *xs, *extra], {count + i: 0 for i in range(len(xs))})
+    first, *rest = (tracer.read(tracer.handle(each)) for each in xs)
+    for other in rest:
+        tracer.asked.equal(first.shape[0], other.shape[0])
+    elements = {count + i: 0 for i in range(len(xs))}
+    step = body_of(tracer, function, [*init, *xs, *extra], elements)
+    sized = with_sizes_of(tracer, init, step.body.graph.results)
+    if any(one is not other for one, other in zip(sized, init, strict=True)):
+        init, step = sized, body_of(tracer, function, [*sized, *xs, *extra], elements)
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
     given = [as_value(tracer, each) for each in init], [as_value(tracer, each) for each in xs]
     results, check = scan_of(step.body, *given, [*values, *step.captures])

@@ -294,16 +294,23 @@ def symbols_in_dims(vector: Value) -> list[Any]:
 
 def alike(tracer: Tracer, operands: Sequence[Any]) -> None:
     """Raises Alike where names among the sizes of operands are equal in the example: what an operator computes of them
-    can be told only if they always are."""
-    values = [v for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor)]
-    by_size: dict[int, Any] = {}
+    can be told only if they always are. Names that meet where operands are broadcast come first."""
+    shapes = [v.shape for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor)]
+    longest = max(map(len, shapes), default=0)
     swaps: dict[Any, Any] = {}
-    for symbol in dict.fromkeys(d for v in values for d in v.shape if type(d) is not int and d.is_Symbol):
-        first = by_size.setdefault(tracer.asked.hint(symbol), symbol)
-        if first is not symbol:
-            swaps[symbol] = first
+    for axis in range(1, longest + 1):
+        swaps |= names_alike(tracer, [shape[-axis] for shape in shapes if len(shape) >= axis])
+    swaps = swaps or names_alike(tracer, [d for shape in shapes for d in shape])
     if swaps and all(s.name in tracer.named and o.name in tracer.named for s, o in swaps.items()):
         raise Alike(swaps, tracer.line())
+
+
+def names_alike(tracer: Tracer, sizes: Sequence[Any]) -> dict[Any, Any]:
+    """Those of some sizes that are symbols, and equal in the example to one before them, with that one."""
+    first: dict[int, Any] = {}
+    symbols = dict.fromkeys(d for d in sizes if type(d) is not int and d.is_Symbol)
+    found = {symbol: first.setdefault(tracer.asked.hint(symbol), symbol) for symbol in symbols}
+    return {symbol: other for symbol, other in found.items() if other is not symbol}
 
 
 def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, operands: Sequence[Any]) -> Any:

@@ -1,6 +1,7 @@
 """What is known of the results of operators whose number or rank of results hangs on sizes that vary.
 
-The example tells how many parts a split gives and which dimensions a squeeze drops; that is kept as a condition.
+The example tells how many parts a split gives and which dimensions a squeeze drops; that is kept as a condition. So are
+sizes of operands that meet, where torch does not look at them on the meta device.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
+import torch
 
 from irkit import dims
 from irkit.core.ir import Value
@@ -432,3 +434,50 @@ KNOWN = {
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
 }  # fmt: skip
 """By operator: what it gives, as far as the example's sizes tell it."""
+
+
+# ---------------------------------------------------------------------------------------------- sizes that meet
+
+INDEXING = frozenset(f"aten::{name}" for name in "index index_put index_put_ _unsafe_index_put".split())
+"""Operators whose masks torch does not look at on the meta device."""
+
+
+def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
+    """Keeps that the masks among the indices of an operator have the sizes of what they index."""
+    if func._schema.name not in INDEXING:
+        return
+    shape, axis = tracer.handle(args[0]).value.shape, 0
+    for index in args[1]:
+        if index is None or index.dtype not in (torch.bool, torch.uint8):
+            axis += 1
+            continue
+        for size in tracer.handle(index).value.shape:
+            tracer.asked.equal(size, shape[axis])
+            axis += 1
+
+
+def require_shared_sizes(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
+    """Keeps that a mask has the sizes of what it chooses from where sizes meet that are not a plain 1."""
+    if func._schema.name != "aten::masked_select":
+        return
+    shape, mask = (tracer.handle(each).value.shape for each in args[:2])
+    for size, other in zip(reversed(shape), reversed(mask), strict=False):
+        if 1 in (size, other):
+            continue
+        if tracer.asked.hint(size) == tracer.asked.hint(other):
+            tracer.asked.equal(size, other)
+        else:
+            tracer.asked.equal(1, size if tracer.asked.hint(size) == 1 else other)
+
+
+def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
+    """Keeps that sizes which meet a number in operands that are broadcast are that number, or 1."""
+    shapes = {v.shape for v in operands if isinstance(v, Value) and isinstance(v.type, Tensor) and v.shape}
+    if len(shapes) < 2:
+        return
+    for axis in range(1, max(map(len, shapes)) + 1):
+        sizes = {s[-axis] for s in shapes if len(s) >= axis} - {1}
+        for fixed in [size for size in sizes if type(size) is int]:
+            for size in [each for each in sizes if type(each) is not int]:
+                either: list[Any] = [sympy.Eq(size, fixed), sympy.Eq(size, 1)]
+                tracer.asked.required(sympy.Or(*either))

@@ -12,7 +12,7 @@ import torch
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.errors import IrkitError
-from lowering.capture.guards.assumed import asks_in_its_kernel
+from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel
 from lowering.direct.converting import (
     META,
     Decomposed,
@@ -32,7 +32,7 @@ from lowering.direct.converting import (
     with_known_sizes,
 )
 from lowering.direct.data import DATA, compute_nothing
-from lowering.direct.expected import KNOWN
+from lowering.direct.expected import KNOWN, require_broadcast, require_masks, require_shared_sizes
 from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
@@ -41,8 +41,6 @@ from lowering.direct.requirements import (
     refuse_untaken,
     require,
     require_again,
-    require_broadcast,
-    require_masks,
 )
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
@@ -102,7 +100,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     with knowing_requirements(tracer, func, info, args, kwargs):
         made = apply_converter(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
     if isinstance(made, Decomposed):
-        if asks_in_its_kernel(func._schema.name):
+        if asks_in_its_kernel(func._schema.name) or compares_in_its_kernel(func._schema.name):
             values = [operand(tracer, each) for each in as_list(made.result)]
             require(tracer, func, args, kwargs, values, info.device)
         return made.result
@@ -229,6 +227,7 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     """An operator whose result's sizes hang on data: torch runs it on the example's own numbers."""
     tracer.unproven = True
     require_masks(tracer, func, args)
+    require_shared_sizes(tracer, func, args)
     real_args = [real(tracer, a) for a in args]
     found = func(*real_args, **{k: real(tracer, v) for k, v in kwargs.items()})
     several = isinstance(found, tuple | list)

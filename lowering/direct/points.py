@@ -133,6 +133,23 @@ def computed_alike(taken: Callable[[Mapping[Any, Any]], bool], tracer: Any, shap
     return [pair for group in groups for pair in equal_in_group(taken, together, group)]
 
 
+def symbols_alike(
+    taken: Callable[[Mapping[Any, Any]], bool], tracer: Any, pairs: Sequence[tuple[Any, Any]]
+) -> list[tuple[Any, Any]]:
+    """Of pairs of sizes that are equal in the example, those that have to be so for an operator to be `taken`, given
+    that it is where all are; all pairs where one is not of two symbols."""
+    if not pairs or not all(is_symbol(d) for pair in pairs for d in pair):
+        return list(pairs)
+    every = dict.fromkeys(d for pair in pairs for d in reversed(pair))
+    groups = [
+        [d for d in every if tracer.asked.hint(d) == size] for size in dict.fromkeys(map(tracer.asked.hint, every))
+    ]
+    together = {**tracer.others, **{d: tracer.others[group[0].name] for group in groups for d in group}}
+    if not taken(together):
+        return list(pairs)
+    return [(other, first) for group in groups for first, other in equal_in_group(taken, together, group)]
+
+
 def equal_in_group(taken: Callable[[Mapping[Any, Any]], bool], sizes: dict[Any, Any], group: list[Any]) -> list[Any]:
     """Pairs of a group of dimensions that have to be equal, given that an operator is taken where all of them are."""
     found: list[Any] = []

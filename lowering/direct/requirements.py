@@ -24,10 +24,15 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
-from lowering.capture.guards.assumed import asks_in_its_kernel, resizes
+from lowering.capture.guards.assumed import (
+    asks_in_its_kernel,
+    compares_in_its_kernel,
+    normalizes_channels,
+    resizes,
+)
 from lowering.capture.guards.einsum_types import conditions as element_types
 from lowering.direct.converting import QUICK
-from lowering.direct.expected import KNOWN
+from lowering.direct.expected import KNOWN, require_masks
 from lowering.direct.points import (
     Meta,
     are_allowed,
@@ -48,6 +53,7 @@ from lowering.direct.points import (
     plain_number,
     shapes_in,
     small_sizes,
+    symbols_alike,
     teller,
 )
 from lowering.direct.sizes import SizeNode, as_said, holds
@@ -60,9 +66,6 @@ Sizes = Mapping[str, Any]
 NEARBY = 8
 """How many sizes are tried one by one before the others are halved."""
 LARGE = 1_000_003
-
-INDEXING = frozenset(f"aten::{name}" for name in "index index_put index_put_ _unsafe_index_put".split())
-"""Operators whose masks torch does not look at on the meta device."""
 
 
 class Refused(Exception):
@@ -97,9 +100,7 @@ class Elsewhere:
             args = [self.sized(each, sizes, nothing) for each in self.args]
         except DimensionError:
             raise Refused from None
-        if self.refuses_nothing and any(
-            isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))
-        ):
+        if any(isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))):
             args, given = on_cpu(args), {name: on_cpu(each) for name, each in given.items()}
         key = (self.func, plain_key(args), plain_key(list(given.items())))
         if key not in tracer.told:
@@ -114,7 +115,7 @@ class Elsewhere:
         if isinstance(each, torch.Tensor):
             handle = tracer.handle(each)
             shape = [0 if d is nothing else sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape]
-            on = "cpu" if 0 in shape and asks_in_its_kernel(self.func._schema.name) else "meta"
+            on = "cpu" if self.compares or (self.refuses_nothing and 0 in shape) else "meta"
             return Meta(tuple(shape), order_of(handle.twin), handle.twin.dtype, on)
         if isinstance(each, torch.SymInt):
             return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
@@ -135,6 +136,11 @@ class Elsewhere:
     def refuses_nothing(self) -> bool:
         """Whether its kernel alone refuses what is empty."""
         return asks_in_its_kernel(self.func._schema.name)
+
+    @property
+    def compares(self) -> bool:
+        """Whether its kernel alone holds the sizes of operands against one another."""
+        return compares_in_its_kernel(self.func._schema.name)
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -203,9 +209,7 @@ def require(
     except Refused:
         if not met.taken(tracer.asked.hints):
             if met.refuses_nothing and tracer.before is not None:
-                raise LoweringError(
-                    f"torch refuses {met.func} at these sizes", source=tracer.line(), hint=TAKEN_SIZES
-                ) from None
+                raise untaken(met) from None
             tracer.unproven = True
             return  # it must see numbers, or does not say
         relate(met)
@@ -254,48 +258,31 @@ TAKEN_SIZES = "give an example of sizes that the model runs on: model(*args) sho
 
 
 def refuse_untaken(met: Elsewhere) -> None:
-    """Raises LoweringError where torch, which was not asked for results, refuses an operator for the example."""
-    if met.func._schema.name.removeprefix("aten::") in QUICK and not met.taken(met.tracer.asked.hints):
-        raise LoweringError(f"torch refuses {met.func} at these sizes", source=met.tracer.line(), hint=TAKEN_SIZES)
+    """Raises LoweringError where torch, which was not asked for results, or for no more than the meta device says,
+    refuses an operator at the sizes of a run."""
+    asked = met.func._schema.name.removeprefix("aten::") not in QUICK and not (met.compares and met.tracer.before)
+    if not asked and not met.taken(met.tracer.asked.hints):
+        raise untaken(met)
 
 
-def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
-    """Keeps that the masks among the indices of an operator have the sizes of what they index."""
-    if func._schema.name not in INDEXING:
-        return
-    shape, axis = tracer.handle(args[0]).value.shape, 0
-    for index in args[1]:
-        if index is None or index.dtype not in (torch.bool, torch.uint8):
-            axis += 1
-            continue
-        for size in tracer.handle(index).value.shape:
-            tracer.asked.equal(size, shape[axis])
-            axis += 1
-
-
-def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
-    """Keeps that sizes which meet a number in operands that are broadcast are that number, or 1."""
-    shapes = {v.shape for v in operands if isinstance(v, Value) and isinstance(v.type, Tensor) and v.shape}
-    if len(shapes) < 2:
-        return
-    for axis in range(1, max(map(len, shapes)) + 1):
-        sizes = {s[-axis] for s in shapes if len(s) >= axis} - {1}
-        for fixed in [size for size in sizes if type(size) is int]:
-            for size in [each for each in sizes if type(each) is not int]:
-                either: list[Any] = [sympy.Eq(size, fixed), sympy.Eq(size, 1)]
-                tracer.asked.required(sympy.Or(*either))
+def untaken(met: Elsewhere) -> LoweringError:
+    """The error that torch refuses an operator at the sizes of a run."""
+    return LoweringError(f"torch refuses {met.func} at these sizes", source=met.tracer.line(), hint=TAKEN_SIZES)
 
 
 def something(met: Elsewhere) -> None:
     """Keeps that dimensions are not 0 of which torch refuses that, where what is computed of sizes may be so."""
-    tracer, hints = met.tracer, met.tracer.asked.hints
+    tracer, hints, name = met.tracer, met.tracer.asked.hints, met.func._schema.name
     computed = [d for each in met.tensors for d in tracer.handle(each).value.shape if not dims.are_numbers((d,))]
     for dim in dict.fromkeys(d for d in computed if not d.is_Symbol):
         try:
             met.told(hints, dim)
         except Refused:
             met.keep(sympy.Ge(dim, 1))
-    if resizes(met.func._schema.name):
+    channels = tracer.handle(met.tensors[0]).value.shape[1:2] if normalizes_channels(name) else ()
+    for dim in (d for d in channels if type(d) is not int):
+        met.keep(sympy.Ge(dim, 1))
+    if resizes(name):
         for dim in (d for value in met.results for d in value.shape[2:] if type(d) is not int):
             met.keep(sympy.Ge(dim, 1))
 
@@ -562,7 +549,7 @@ def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
     explain it."""
     tracer = met.tracer
     found = [(s, d) for s, d in candidates(tracer, met.given) if numbers or type(d) is not int]
-    for some in (*([each] for each in found), found):
+    for some in (*([each] for each in found), symbols_alike(met.taken, tracer, found), found):
         sizes = dict(tracer.others)
         for symbol, other in some:
             sizes[symbol.name] = other if type(other) is int else number(other, sizes)

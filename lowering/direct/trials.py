@@ -316,8 +316,9 @@ def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], ho
     here = being_at(point)
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
+    before = sympy.And(*(being(guard.expr, point) for guard in against))  # where that holds, the first run is right
     kept += [
-        guard if guard.expr is None else only_at(guard, point)
+        guard if guard.expr is None else only_at(guard, point, before)
         for guard in other.guards
         if guard.text not in told and holds(guard.expr, point) is not True
     ]
@@ -417,11 +418,15 @@ def being_at(point: Sizes) -> Any:
     return sympy.And(*relations)
 
 
-def only_at(guard: Guard, point: Sizes) -> Guard:
-    """A condition that need hold at a point only."""
-    expr: Any = guard.expr
-    there = expr.xreplace({dims.symbol(name): sympy.Integer(size) for name, size in point.items()}).doit()
-    return widened(attrs.evolve(guard, expr=there), sympy.Not(being_at(point)))
+def being(expr: Any, point: Sizes) -> Any:
+    """A condition where names have the sizes of a point."""
+    return expr.xreplace({dims.symbol(name): sympy.Integer(size) for name, size in point.items()}).doit()
+
+
+def only_at(guard: Guard, point: Sizes, or_else: Any) -> Guard:
+    """A condition that need hold at a point only, and there where another does not."""
+    there = attrs.evolve(guard, expr=sympy.Or(being(guard.expr, point), or_else))
+    return widened(there, sympy.Not(being_at(point)))
 
 
 def widened(guard: Guard, or_else: Any) -> Guard:

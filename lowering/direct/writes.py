@@ -19,6 +19,7 @@ from lowering.direct.converting import (
     Info,
     apply_converter,
     as_list,
+    names_alike,
     on_twins,
     operand,
     operands,
@@ -30,7 +31,7 @@ from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tenso
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
-from lowering.direct.tracer import Tracer
+from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.arguments import call_arguments
@@ -311,6 +312,9 @@ def batch_norm(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[s
     if not training or mean is None:
         return NotImplemented
     given = [operand(tracer, each) for each in args[:5]]
+    require_channels(tracer, given)
+    if func._schema.name == "aten::instance_norm" and type(given[0].shape[0]) is not int:
+        tracer.asked.required(sympy.Ge(given[0].shape[0], 1))  # torch repeats statistics for each, and takes the first
     if func._schema.name == "aten::instance_norm":
         result, *new = instance_norm_with_update(given[0], given[1], given[2], given[3], given[4], momentum, epsilon)
     else:
@@ -324,3 +328,19 @@ def batch_norm(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[s
         for target, content in zip((mean, variance), new, strict=True):
             put(tracer, func, tracer.handle(target), content, name)
     return tracer.tensor(twin, value, name)
+
+
+def require_channels(tracer: Tracer, given: Sequence[Any]) -> None:
+    """Keeps that what is normalized has channels, as many as there are weights and statistics, which torch's meta
+    kernel does not ask. Raises Alike where their number is a name."""
+    if given[0].rank < 2:
+        return
+    channels = given[0].shape[1]
+    sizes = [each.shape[0] for each in given[1:] if each is not None]
+    swaps = names_alike(tracer, [channels, *sizes])
+    if swaps and all(s.name in tracer.named and o.name in tracer.named for s, o in swaps.items()):
+        raise Alike(swaps, tracer.line())
+    for size in sizes:
+        tracer.asked.equal(size, channels)
+    if type(channels) is not int:
+        tracer.asked.required(sympy.Ge(channels, 1))

@@ -28,12 +28,27 @@ _TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
+_COMPARING = frozenset((
+    *_WRITES, "aten::_softmax_backward_data", "aten::_log_softmax_backward_data", "aten::group_norm",
+    "aten::native_group_norm", "aten::diagonal_scatter",
+))  # fmt: skip
+
 
 def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
     lets it through."""
     some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
     return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS, *_ADAPTIVE))
+
+
+def compares_in_its_kernel(name: str) -> bool:
+    """True for an operator that holds the sizes of its operands against one another only while it computes."""
+    return name in _COMPARING or name.startswith(_NORMS)
+
+
+def normalizes_channels(name: str) -> bool:
+    """True for an operator whose first operand has channels as its second axis, of which there must be some."""
+    return name.startswith(_NORMS)
 
 
 def resizes(name: str) -> bool:
@@ -160,9 +175,13 @@ def something_to_weigh(node: Node) -> Iterator[Any]:
 
 
 def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The condition that there is at least one class, or no item that would need one."""
+    """The conditions that each item has a label, and that there is at least one class, or no item that would need
+    one."""
     target = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     if isinstance(target, torch.Tensor) and not target.is_floating_point() and recorded.dim():
+        items = (*recorded.shape[:-1][:1], *recorded.shape[2:])
+        for size, other in zip(items, target.shape, strict=False):
+            yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
         some = over_sizes(expression(recorded.shape[min(1, recorded.dim() - 1)])) >= 1
         for condition in of_sizes(some):
             nothing: list[Any] = [sympy.Eq(over_sizes(expression(size)), 0) for size in target.shape]
@@ -213,11 +232,16 @@ def diagonal_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[Any]:
     """The conditions that a dimension reaches as far as the part of it that is replaced, by slice_scatter(x, part, dim,
-    start, end, step) or select_scatter(x, row, dim, index)."""
+    start, end, step) or select_scatter(x, row, dim, index), and that the others are those of the part."""
     names = ("self", "src", "dim", *(("start", "end", "step") if is_slice else ("index",)))
     given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    axis = given.get("dim", 0)
-    size = recorded.shape[axis]
+    axis = given.get("dim", 0) % max(recorded.ndim, 1)
+    size, replaced = recorded.shape[axis], given["src"].meta.get("val") if isinstance(given["src"], Node) else None
+    if isinstance(replaced, torch.Tensor):
+        across = [*recorded.shape[:axis], *recorded.shape[axis + 1 :]]
+        by = [*replaced.shape[:axis], *replaced.shape[axis + is_slice :]]
+        for one, other in zip(across, by, strict=False):
+            yield from of_sizes(sympy.Eq(expression(one), expression(other)))
     if not isinstance(size, torch.SymInt):
         return
     if not is_slice:

@@ -3,7 +3,8 @@
 Some of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none, GridSample an
 image without places, pooling one without channels or places. LSTM and GRU without a step or a batch end the process,
 and so do ConvTranspose and InstanceNormalization without places, and a product with a tensor that is turned so that its
-first axis, of size 0, becomes rows or columns. A sum over an axis that is not the last one adds row by row in float32,
+first axis, of size 0, becomes rows or columns. Products of turned matrices in a batch leave what memory held where
+there is nothing to add. A sum over an axis that is not the last one adds row by row in float32,
 and stands still at 2**24, which 1 more does not change. To write these in other words takes time at every size, so a
 graph whose sizes do not rule this out says it instead.
 """
@@ -38,8 +39,8 @@ ATTENTION = frozenset((
 RECURRENT = frozenset(("LSTM", "GRU"))
 """The operators that want steps and a batch: without them they end the process."""
 
-PRODUCT = "MatMul"
-"""The operator that wants rows and columns, where these are turned before it."""
+PRODUCT, FUSED_PRODUCT = "MatMul", "com.microsoft::FusedMatMul"
+"""The operators that want rows, columns and something to add, where these are turned before them."""
 
 IMAGES = frozenset(("GridSample", "ConvTranspose", "InstanceNormalization"))
 """The operators that want places in an image."""
@@ -78,8 +79,8 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
         if value.op in ATTENTION:
             for size in sizes_of_attention(value):
                 wanted.setdefault(size, value.origin.source)
-        elif value.op in RECURRENT or value.op == PRODUCT:
-            for size in steps_and_batch(value) if value.op in RECURRENT else turned_rows(value):
+        elif value.op in RECURRENT or value.op in (PRODUCT, FUSED_PRODUCT):
+            for size in steps_and_batch(value) if value.op in RECURRENT else sizes_of_turned(value):
                 wanted.setdefault(size, value.origin.source)
         elif value.op in IMAGES or value.op in POOLS:
             first = 2 if value.op in IMAGES else 1
@@ -135,16 +136,24 @@ def steps_and_batch(value: Value) -> Iterator[Dim]:
         yield from x.shape[:2]
 
 
-def turned_rows(product: Value) -> Iterator[Dim]:
-    """The first sizes of operands of a product that are turned so that these become rows or columns, and all others but
-    one are a batch, in order: ONNX Runtime turns them as it multiplies, and divides by such a size."""
-    for operand in product.inputs:
-        turned = None if operand is None else turned_value(operand)
+def sizes_of_turned(product: Value) -> Iterator[Dim]:
+    """The sizes of a product that ONNX Runtime makes one with what turns its operands: the first ones of operands whose
+    first axis becomes rows or columns, and all others but one are a batch, in order, by which it divides; and how many
+    numbers are added where rows and columns of a batch are swapped, for it writes nothing where there are none."""
+    a, b = product.inputs[:2]
+    if a is None or b is None or min(a.rank, b.rank) < 2:
+        return
+    swapped = bool(product.attribute("transA") or product.attribute("transB"))
+    for operand in (a, b):
+        turned = turned_value(operand)
         x = None if turned is None else turned.inputs[0]
         if turned is not None and x is not None and x.rank > 2:
-            perm = turned.attribute("perm", tuple(reversed(range(x.rank))))
-            if tuple(perm[:-2]) == tuple(range(1, x.rank - 1)):
+            perm = tuple(turned.attribute("perm", tuple(reversed(range(x.rank)))))
+            if perm[:-2] == tuple(range(1, x.rank - 1)):
                 yield x.shape[0]
+            swapped |= perm == (*range(x.rank - 2), x.rank - 1, x.rank - 2)
+    if swapped and max(a.rank, b.rank) > 2:
+        yield a.shape[-2] if product.attribute("transA") else a.shape[-1]
 
 
 def turned_value(operand: Value) -> Value | None:

@@ -86,6 +86,35 @@ def test_other_runtimes_have_no_such_conditions() -> None:
     assert irkit.parse(str(once)) == once and irkit.load(irkit.to_proto(once)).signature.facts == once.signature.facts
 
 
+@pytest.mark.parametrize("target", ("onnxruntime-cpu", "onnxruntime-cpu+com.microsoft"))
+@pytest.mark.parametrize(
+    ("product", "texts"),
+    (
+        (lambda x, y: x.mT @ y, ["k >= 1"]),
+        (lambda x, y: (x.mT * 2) @ y, ["k >= 1"]),
+        (lambda x, y: (x.mT @ y) * 0.5, ["k >= 1"]),
+        (lambda x, y: y.mT @ x, ["k >= 1"]),
+        (lambda x, y: x @ y.mT, []),
+        (lambda x, y: x[0].mT @ y[0], []),
+        (lambda x, y: x.sum(1) @ y[0].sum(0), []),
+    ),
+)
+def test_products_of_swapped_matrices_want_something_to_add(product: Any, texts: list[str], target: str) -> None:
+    shapes = ({0: "b", 1: "k"}, {0: "b", 1: "k"})
+
+    def given(b: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(b, k, 4), torch.randn(b, k, 4)
+
+    program = irkit.to_onnx(product, given(2, 3), dynamic_shapes=shapes, target=target)
+    assert [text for text, _ in program.report.guards if text.startswith("k")] == texts
+    for b, k in ((2, 1), (1, 3), (3, 5)):
+        arrays = given(b, k)
+        torch.testing.assert_close(program(*arrays), product(*arrays))
+    if texts:
+        with pytest.raises(irkit.ContractError, match="k >= 1"):
+            program(*given(2, 0))
+
+
 @pytest.mark.parametrize("reduction", ("none", "mean", "sum"))
 def test_cross_entropy_of_nothing(reduction: str) -> None:
     def loss(x: Any, labels: Any) -> Any:
