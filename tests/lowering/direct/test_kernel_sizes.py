@@ -1,0 +1,172 @@
+"""Sizes that torch compares only while it computes, sizes that are equal by chance in the example, and sizes of 1.
+
+What eager refuses the contract refuses, by both ways of capture, and what a program takes it answers as eager does.
+`make both-ways` found each of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._higher_order_ops.scan import scan
+from torch.export import Dim
+
+import irkit
+from tests.tables.coverage.hop_programs import Of, associative_pairs, scanned_tree
+
+WAYS = ("direct", "torch.export")
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def drawn(shapes: Shapes) -> tuple[torch.Tensor, ...]:
+    """Tensors of these shapes."""
+    generator = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def program_of(function: Callable[..., Any], example: Shapes, capture: str) -> Any:
+    """The program of a function whose sizes above 1 all vary."""
+    axes = tuple({axis: Dim.AUTO for axis, size in enumerate(shape) if size > 1} for shape in example)
+    return irkit.to_onnx(Wrapped(function), drawn(example), dynamic_shapes={"tensors": axes}, capture=capture)
+
+
+class Wrapped(torch.nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
+
+
+def answers(program: Any, function: Callable[..., Any], shapes: Shapes) -> str:
+    """Whether a program answers as eager does, refuses what eager does, or what eager takes."""
+    given = drawn(shapes)
+    try:
+        expected = function(*given)
+    except RuntimeError:
+        with pytest.raises(irkit.ContractError):
+            program.feeds(given, {})
+        return "refused by eager"
+    try:
+        program.feeds(given, {})
+    except irkit.ContractError:
+        return "refused"
+    torch.testing.assert_close(program(*given), expected, equal_nan=True)
+    return "taken"
+
+
+def softmax_backward(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten._softmax_backward_data(x, y, 0, torch.float32)
+
+
+def normalized(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.group_norm(x, 1, weight, bias)
+
+
+def learnt(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, mean.clone(), variance.abs().clone(), training=True)
+
+
+def chosen(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return x.masked_select(mask > 0)
+
+
+def cross_entropy(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(x, (labels > 0).long())
+
+
+COMPARED: dict[str, tuple[Callable[..., Any], Shapes, list[Shapes]]] = {
+    "softmax backward": (softmax_backward, ((5,), (5,)), [((8,), (1,)), ((1,), (1,)), ((3,), (3,))]),
+    "group norm": (normalized, ((2, 6, 3), (6,), (6,)), [((2, 6, 3), (1,), (6,)), ((1, 6, 3), (6,), (6,))]),
+    "batch norm": (learnt, ((5, 5, 5), (5,), (5,)), [((8, 1, 7), (6,), (4,)), ((3, 2, 4), (2,), (2,))]),
+    "select_scatter": (lambda x, y: x.select_scatter(y, 0, 1), ((5, 5, 5), (5, 5)), [((5, 5, 5), (1, 5))]),
+    "slice_scatter": (lambda x, y: x.slice_scatter(y, 0), ((4, 5), (4, 5)), [((4, 1), (4, 5)), ((4, 5), (4, 1))]),
+    "cross entropy": (cross_entropy, ((2, 5, 3, 3), (2, 3, 3)), [((2, 5, 16, 3), (2, 7, 3))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", WAYS)
+@pytest.mark.parametrize("name", COMPARED)
+def test_sizes_that_only_a_kernel_compares_are_conditions(name: str, capture: str) -> None:
+    function, example, others = COMPARED[name]
+    program = program_of(function, example, capture)
+    assert answers(program, function, example) == "taken"
+    for shapes in others:
+        answers(program, function, shapes)
+
+
+@pytest.mark.parametrize("shapes", [((1, 4), (4, 4)), ((4, 4), (1, 4)), ((4, 1), (4, 4)), ((6, 3), (2, 3))])
+def test_a_mask_of_other_names_chooses_what_eager_does(shapes: Shapes) -> None:
+    program = program_of(chosen, ((4, 4), (4, 4)), "direct")
+    answers(program, chosen, shapes)
+    assert answers(program, chosen, ((6, 3), (6, 3))) == "taken"
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")  # torch runs them at sizes that broadcast, too
+@pytest.mark.parametrize(
+    ("function", "example", "shapes"),
+    (
+        (lambda x, a, b: torch.addmm(x, a, b), ((2, 3), (2, 2), (2, 3)), ((4, 3), (4, 7), (7, 3))),
+        (lambda x, a, b: torch.baddbmm(x, a, b), ((5, 5, 4), (5, 5, 5), (5, 5, 4)), ((2, 3, 4), (2, 3, 6), (2, 6, 4))),
+        (lambda x, y: torch.tensordot(x, y, dims=([0, 1], [1, 0])), ((2, 2, 2), (2, 2, 2)), ((3, 4, 5), (4, 3, 6))),
+        (lambda x, y: F.kl_div(x, y, reduction="batchmean"), ((4, 4), (4, 4)), ((3, 5), (3, 5))),
+        (lambda x, y: F.soft_margin_loss(x, y), ((4, 4), (4, 4)), ((3, 5), (3, 5))),
+        (lambda x, y: F.l1_loss(x, y), ((2, 3, 4), (2, 3, 4)), ((1, 3, 4), (1, 3, 4))),
+        (lambda x, y: F.mse_loss(x, y), ((2, 3), (2, 3)), ((1, 1), (1, 1))),
+    ),
+)  # fmt: skip
+def test_sizes_that_are_equal_by_chance_stay_apart(function: Any, example: Shapes, shapes: Shapes) -> None:
+    program = program_of(function, example, "direct")
+    assert answers(program, function, example) == answers(program, function, shapes) == "taken"
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
+def test_a_loss_of_one_row_beside_others_is_refused_or_right() -> None:
+    function = lambda x, y: F.l1_loss(x, y)  # noqa: E731
+    program = program_of(function, ((2, 3, 4), (2, 3, 4)), "direct")
+    for shapes in (((2, 3, 4), (1, 3, 4)), ((1, 3, 4), (2, 3, 4)), ((2, 1, 4), (2, 3, 1)), ((2, 3, 4), (1, 1, 1))):
+        answers(program, function, shapes)
+
+
+# ---------------------------------------------------------------------------------------------- scans
+
+
+def test_what_a_scan_walks_along_has_one_length() -> None:
+    model = Of(scanned_tree).eval()
+    axes = {"tensors": ({0: Dim.AUTO}, {0: Dim.AUTO})}
+    program = irkit.to_onnx(model, (torch.randn(3, 4), torch.randn(3, 4)), dynamic_shapes=axes, capture="direct")
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(1, 4), torch.randn(5, 4))
+    given = torch.randn(6, 4), torch.randn(6, 4)
+    torch.testing.assert_close(program(*given), model(*given))
+
+
+def test_pairs_of_an_associative_scan_have_one_length() -> None:
+    model = Of(associative_pairs).eval()
+    axes = {"tensors": ({1: Dim.AUTO}, {1: Dim.AUTO})}
+    program = irkit.to_onnx(model, (torch.randn(3, 5), torch.randn(3, 5)), dynamic_shapes=axes, capture="direct")
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(3, 6), torch.randn(3, 7))
+    given = torch.randn(3, 8), torch.randn(3, 8)
+    torch.testing.assert_close(program(*given), model(*given))
+
+
+def test_a_scan_carries_what_it_began_with() -> None:
+    def summed(start: torch.Tensor, x: torch.Tensor) -> Any:
+        return scan(lambda carried, each: (carried + each, carried * each), start, x)
+
+    axes = {"tensors": ({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO, 2: Dim.AUTO})}
+    given = torch.randn(2, 3), torch.randn(4, 2, 3)
+    program = irkit.to_onnx(Wrapped(summed), given, dynamic_shapes=axes, capture="direct")
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(2, 1), torch.randn(4, 2, 3))
+    other = torch.randn(5, 2), torch.randn(3, 5, 2)
+    for found, expected in zip(program(*other), summed(*other), strict=True):
+        torch.testing.assert_close(found, expected)
