@@ -27,10 +27,10 @@ _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adapt
 _TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
-
+_INDEXED = frozenset(("aten::index_reduce", "aten::index_add", "aten::index_copy"))
 _COMPARING = frozenset((
-    *_WRITES, "aten::_softmax_backward_data", "aten::_log_softmax_backward_data", "aten::group_norm",
-    "aten::native_group_norm", "aten::diagonal_scatter", "aten::batch_norm",
+    *_WRITES, "aten::_softmax_backward_data", "aten::_log_softmax_backward_data", "aten::native_group_norm",
+    "aten::diagonal_scatter", "aten::batch_norm",
 ))  # fmt: skip
 """What may be called at any sizes, as native_batch_norm may not: that asks nothing, and reads beyond its operands."""
 
@@ -66,6 +66,7 @@ def takes_all_sizes(name: str) -> bool:
         _CHOICES,
         _LOSSES,
         _TRAPEZOIDS,
+        _INDEXED,
         ("aten::diagonal_scatter", "aten::select", "aten::ctc_loss", "aten::bincount"),
     )
     begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
@@ -90,6 +91,8 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from diagonal_within(node, recorded)
     elif name in _WRITES:
         yield from part_within(node, recorded, name == "aten::slice_scatter")
+    elif name in _INDEXED:
+        yield from one_index_each(node, recorded)
     elif name in _CHOICES:
         yield from something_to_choose(node, recorded, name == "aten::mode")
     elif name.startswith(_CONVOLUTIONS):
@@ -259,6 +262,21 @@ def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[
         last = whole if high == sys.maxsize else sympy.Min(high, whole) if high >= 0 else sympy.Max(high + whole, 0)
         length = sympy.ceiling(sympy.Max(last - first, 0) / step)
         yield from of_sizes(sympy.Eq(length, expression(part.shape[axis])))
+
+
+def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that there are as many indices as rows that they are for, and that these are of the sizes of
+    others, by index_reduce(x, dim, index, rows, ...) and its like."""
+    names = ("self", "dim", "index", "source")
+    given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    index, rows = (given[n].meta.get("val") if isinstance(given.get(n), Node) else None for n in names[2:])
+    if not isinstance(index, torch.Tensor) or not isinstance(rows, torch.Tensor) or 0 in (index.ndim, rows.ndim):
+        return
+    axis = given["dim"] % rows.ndim
+    pairs = [(index.shape[0], rows.shape[axis])]
+    pairs += [pair for i, pair in enumerate(zip(recorded.shape, rows.shape, strict=False)) if i != axis]
+    for size, other in pairs:
+        yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
 
 
 def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:

@@ -120,9 +120,7 @@ def of_contracts(subject: Subject, direct: Program, exported: Program, meant: Me
     programs = {DIRECT: direct, TORCH_EXPORT: exported}
     alone: dict[str, list[str]] = {DIRECT: [], TORCH_EXPORT: []}
     late: dict[str, str] = {}
-    for call in calls_of(direct, exported):
-        if meant is not None and not meant(*tensors_of(call)):
-            continue
+    for call in calls_of(direct, exported, meant):
         sizes = str([list(t.shape) for t in tensors_of(call)])
         taking = [way for way, program in programs.items() if accepts(program, *call)]
         for way in taking:
@@ -171,7 +169,7 @@ def accepts(program: Program, args: Any, kwargs: Any) -> bool:
     return True
 
 
-def calls_of(direct: Program, exported: Program) -> Iterator[Arguments]:
+def calls_of(direct: Program, exported: Program, meant: Meant = None) -> Iterator[Arguments]:
     """The call of the example, others that the contracts allow, and those with 0 or 1 in place of one size."""
     told: list[str] = []
     for program in (direct, exported):
@@ -180,16 +178,19 @@ def calls_of(direct: Program, exported: Program) -> Iterator[Arguments]:
         names = [n for n in traced if n in program.graph.symbols][:MOST_SIZES]
         points += [{**traced, name: size} for name in names for size in (0, 1)]
         for sizes in points:
-            call = call_at(program, sizes) if allowed(program.graph, sizes) else None
+            call = call_at(program, sizes, meant) if allowed(program.graph, sizes) else None
             if call is not None and (shapes := str([t.shape for t in tensors_of(call)])) not in told:
                 told.append(shapes)
                 yield call
 
 
-def call_at(program: Program, sizes: dict[str, int]) -> Arguments:
-    """A call at some sizes: with random numbers, or with elements of the example where eager takes these alone."""
-    drawn, picked = resized(program, sizes, 0), resized(program, sizes, None)
-    refusal = raised(program, *copy.deepcopy(drawn))
-    if refusal is None or is_asserted(refusal) or raised(program, *copy.deepcopy(picked)) is not None:
-        return drawn
-    return picked
+def call_at(program: Program, sizes: dict[str, int], meant: Meant) -> Arguments | None:
+    """A call at some sizes: with random numbers, or with elements of the example where eager takes these alone; None
+    where neither is `meant` to be called."""
+    calls = [resized(program, sizes, seed) for seed in (0, None)]
+    calls = [call for call in calls if meant is None or meant(*tensors_of(call))]
+    for call in calls:
+        refusal = raised(program, *copy.deepcopy(call))
+        if refusal is None or is_asserted(refusal):
+            return call
+    return next(iter(calls), None)
