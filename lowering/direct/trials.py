@@ -212,7 +212,7 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False) 
     except Alike:
         raise
     except Exception as error:
-        if not larger and "SymBool" not in str(error):  # a function of torch that takes a bool and no comparison
+        if not larger and not isinstance(error, TypeError):  # a function of torch that takes a bool and no comparison
             raise
         sizes = request.hints
         found = run(request, sizes, known, at_once=True, for_tracer=for_tracer)

@@ -139,7 +139,7 @@ def steps_and_batch(value: Value) -> Iterator[Dim]:
 def sizes_of_turned(product: Value) -> Iterator[Dim]:
     """The sizes of a product that ONNX Runtime makes one with what turns its operands: the first ones of operands whose
     first axis becomes rows or columns, and all others but one are a batch, in order, by which it divides; and how many
-    numbers are added where rows and columns of a batch are swapped, for it writes nothing where there are none."""
+    numbers are added, for it writes nothing where there are none. Measured at ranks 3 to 5."""
     a, b = product.inputs[:2]
     if a is None or b is None or min(a.rank, b.rank) < 2:
         return
@@ -150,6 +150,7 @@ def sizes_of_turned(product: Value) -> Iterator[Dim]:
         if turned is not None and x is not None and x.rank > 2:
             perm = tuple(turned.attribute("perm", tuple(reversed(range(x.rank)))))
             if perm[:-2] == tuple(range(1, x.rank - 1)):
+                swapped = True
                 yield x.shape[0]
             swapped |= perm == (*range(x.rank - 2), x.rank - 1, x.rank - 2)
     if swapped and max(a.rank, b.rank) > 2:

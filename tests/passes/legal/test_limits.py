@@ -115,6 +115,26 @@ def test_products_of_swapped_matrices_want_something_to_add(product: Any, texts:
             program(*given(2, 0))
 
 
+@pytest.mark.parametrize(
+    ("shape", "perm", "texts"),
+    (
+        (("m", 3, "k"), (1, 0, 2), ["m >= 1", "k >= 1"]),
+        (("m", 2, 3, "k"), (1, 2, 0, 3), ["m >= 1", "k >= 1"]),
+        (("k", 2, 3, "m"), (1, 2, 3, 0), ["k >= 1"]),
+        ((2, 3, "k", "m"), (0, 1, 3, 2), ["k >= 1"]),
+        ((2, "m", 3, "k"), (0, 2, 1, 3), []),
+        ((2, "k", 3, "m"), (0, 2, 3, 1), []),
+    ),
+)
+def test_how_a_tensor_is_turned_says_what_a_product_wants(shape: Any, perm: Any, texts: list[str]) -> None:
+    x = param(tensor("f32", *shape))
+    turned = op.Transpose(x, perm=perm)
+    y = param(tensor("f32", *turned.shape[:-2], "k", 4))
+    graph = Graph((x, y), (op.MatMul(turned, y),))
+    told = [fact.text for fact in state_limits(graph, target_of("onnxruntime-cpu")).signature.facts]
+    assert told == texts
+
+
 @pytest.mark.parametrize("reduction", ("none", "mean", "sum"))
 def test_cross_entropy_of_nothing(reduction: str) -> None:
     def loss(x: Any, labels: Any) -> Any:
