@@ -30,7 +30,7 @@
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/measured/coverage.md from torch's database of operators, by both ways of capture   (hours;
 #                  COVERAGE_ARGS="--resume --jobs 16" goes on, "--capture direct" measures one way, "--page-only" writes)
-#   make both-ways  every program of the zoo and of torch's databases captured by both ways, and compared   (an hour;
+#   make both-ways  docs/measured/both_ways.md: every program of the zoo and of torch's databases by both ways of capture   (an hour;
 #                  BOTH_ARGS="--resume --jobs 16 zoo")
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
 #   make layouts   docs/measured/layouts.md: what other libraries load of `irkit export-hf`; installs them below build/layouts

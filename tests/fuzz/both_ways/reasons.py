@@ -73,8 +73,9 @@ REASONS: tuple[Reason, ...] = (
            "torch", "select\\(\\): index 0 out of range"),
     Reason("differs", ("hops:associative_scan.*",), "torch stacks rows of lengths that differ where they are empty",
            "torch", "stack expects each tensor"),
-    Reason("differs", ("hops:scan.*",), "by torch.export no condition says that what a scan walks along has one length; "
-           "ONNX Runtime refuses it, and eager takes the least", "irkit", "torch.export at.*inconsistent sequence"),
+    Reason("differs", ("hops:scan.*",), "by torch.export no condition says that what a scan walks along has one "
+           "length; ONNX Runtime refuses it, and eager takes the least", "irkit",
+           "torch.export at.*inconsistent sequence"),
     Reason("differs", ("operators:linalg.tensorinv",), "two ways to round the inverse of a large random matrix",
            "the data", "1 of 4096 elements"),
     Reason("differs", ("operators:index_add",), "torch takes places in a tensor without columns that it does not have; "
@@ -95,7 +96,7 @@ REASONS: tuple[Reason, ...] = (
     Reason("narrower", ("operators:linalg.householder_product", "operators:linalg.tensor*",
                         "operators:nn.functional.group_norm"),
            "what torch asks of a count or of a product of sizes is told for the example's sizes only", "irkit"),
-    Reason("narrower", ("modules:nn.Bilinear.*",), "the sizes of a bilinear layer are fixed, for torch refuses others than "
+    Reason("narrower", ("modules:nn.Bilinear.*",), "the sizes of a bilinear layer are fixed, as torch refuses others than "
            "its weights have and direct capture finds no reason", "irkit"),
     Reason("narrower", ("operators:slice_scatter",), "sizes that are equal in the example are made one where a slice "
            "ends at a number", "irkit"),

@@ -132,7 +132,7 @@ def of_contracts(subject: Subject, direct: Program, exported: Program, meant: Me
         if len(taking) == 1:
             alone[taking[0]].append(sizes)
     if late:
-        outcome = {(DIRECT,): "late", (TORCH_EXPORT,): "torch.export late"}.get(tuple(late), "both late")
+        outcome = "both late" if len(late) > 1 else "late" if DIRECT in late else "torch.export late"
         return Verdict(outcome, next(iter(late.values())))
     if alone[TORCH_EXPORT]:
         return Verdict("narrower", f"torch.export alone takes {', '.join(alone[TORCH_EXPORT])}")

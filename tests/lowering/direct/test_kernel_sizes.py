@@ -19,6 +19,7 @@ import irkit
 from tests.tables.coverage.hop_programs import Of, associative_pairs, scanned_tree
 
 WAYS = ("direct", "torch.export")
+CROSSED: Any = ([0, 1], [1, 0])
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -115,7 +116,7 @@ def test_a_mask_of_other_names_chooses_what_eager_does(shapes: Shapes) -> None:
     (
         (lambda x, a, b: torch.addmm(x, a, b), ((2, 3), (2, 2), (2, 3)), ((4, 3), (4, 7), (7, 3))),
         (lambda x, a, b: torch.baddbmm(x, a, b), ((5, 5, 4), (5, 5, 5), (5, 5, 4)), ((2, 3, 4), (2, 3, 6), (2, 6, 4))),
-        (lambda x, y: torch.tensordot(x, y, dims=([0, 1], [1, 0])), ((2, 2, 2), (2, 2, 2)), ((3, 4, 5), (4, 3, 6))),
+        (lambda x, y: torch.tensordot(x, y, dims=CROSSED), ((2, 2, 2), (2, 2, 2)), ((3, 4, 5), (4, 3, 6))),
         (lambda x, y: F.kl_div(x, y, reduction="batchmean"), ((4, 4), (4, 4)), ((3, 5), (3, 5))),
         (lambda x, y: F.soft_margin_loss(x, y), ((4, 4), (4, 4)), ((3, 5), (3, 5))),
         (lambda x, y: F.l1_loss(x, y), ((2, 3, 4), (2, 3, 4)), ((1, 3, 4), (1, 3, 4))),
