@@ -96,7 +96,7 @@ REASONS: tuple[Reason, ...] = (
     Reason("narrower", ("operators:linalg.householder_product", "operators:linalg.tensor*",
                         "operators:nn.functional.group_norm"),
            "what torch asks of a count or of a product of sizes is told for the example's sizes only", "irkit"),
-    Reason("narrower", ("modules:nn.Bilinear.*",), "torch refuses other sizes of a bilinear layer than its weights have, "
+    Reason("narrower", ("modules:nn.Bilinear.*",), "torch refuses other sizes of a bilinear layer than of its weights, "
            "and direct capture, which finds no reason, fixes them", "irkit"),
     Reason("narrower", ("hops:vmap",), "a size that is mapped over is asked for, and not seen to be free at 1", "irkit"),
     Reason("narrower", ("hops:flex_attention.gqa",), "ONNX Runtime leaves what memory held for heads without features, "
