@@ -45,6 +45,9 @@ PRODUCT, FUSED_PRODUCT = "MatMul", "com.microsoft::FusedMatMul"
 IMAGES = frozenset(("GridSample", "ConvTranspose", "InstanceNormalization"))
 """The operators that want places in an image."""
 
+CONVOLUTIONS = frozenset(("Conv", "ConvTranspose"))
+"""The operators that want channels: without them Conv does not come to an end."""
+
 POOLS = frozenset(("AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool"))
 """The operators that want channels and places, if not images."""
 
@@ -76,17 +79,9 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
     wanted: dict[Dim, str] = {}
     most: dict[Dim, str] = {}
     for holder, value in values_of(graph):
-        if value.op in ATTENTION:
-            for size in sizes_of_attention(value):
-                wanted.setdefault(size, value.origin.source)
-        elif value.op in RECURRENT or value.op in (PRODUCT, FUSED_PRODUCT):
-            for size in steps_and_batch(value) if value.op in RECURRENT else sizes_of_turned(value):
-                wanted.setdefault(size, value.origin.source)
-        elif value.op in IMAGES or value.op in POOLS:
-            first = 2 if value.op in IMAGES else 1
-            for size in value.inputs[0].shape[first:] if value.inputs[0] is not None else ():
-                wanted.setdefault(size, value.origin.source)
-        elif on_cpu and (value.op in SUMS or value.op == "CumSum"):
+        for size in sizes_wanted(value):
+            wanted.setdefault(size, value.origin.source)
+        if on_cpu and (value.op in SUMS or value.op == "CumSum"):
             count = added(value)
             if is_told(count) and not asks_whether(holder, value):
                 most.setdefault(count, value.origin.source)
@@ -98,6 +93,20 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
         greatest = dims.bounds(count, ranges).hi
         if greatest is None or greatest > MOST:
             yield Fact(RUNTIME, f"{notation.text(count)} <= {MOST}", source)
+
+
+def sizes_wanted(value: Value) -> Iterator[Dim]:
+    """The sizes of which an operator wants at least 1."""
+    x = value.inputs[0] if value.inputs else None
+    if value.op in ATTENTION:
+        yield from sizes_of_attention(value)
+    elif value.op in RECURRENT:
+        yield from steps_and_batch(value)
+    elif value.op in (PRODUCT, FUSED_PRODUCT):
+        yield from sizes_of_turned(value)
+    elif x is not None and value.op in IMAGES | POOLS | CONVOLUTIONS:
+        yield from x.shape[1:2] if value.op in POOLS | CONVOLUTIONS else ()
+        yield from x.shape[2:] if value.op in IMAGES | POOLS else ()
 
 
 def values_of(graph: Graph) -> Iterator[tuple[Graph, Value]]:

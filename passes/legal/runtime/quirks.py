@@ -15,7 +15,7 @@ from irkit.core.ir import Value, item
 from irkit.core.types import HALVES, DType, Tuple
 from passes.legal.runtime.images import has_gaps, has_one_place
 from passes.legal.runtime.int64 import ORDERED, is_confused
-from passes.legal.runtime.limits import ATTENTION, FUSED_PRODUCT, IMAGES, PRODUCT, RECURRENT, SUMS
+from passes.legal.runtime.limits import ATTENTION, CONVOLUTIONS, FUSED_PRODUCT, IMAGES, PRODUCT, RECURRENT, SUMS
 from passes.legal.runtime.refusals import (
     PLACES,
     REDUCTIONS,
@@ -230,6 +230,9 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("turned_rows_of_nothing", (PRODUCT,), "rows or columns that may be none, turned from in front of a batch",
           "it turns them as it multiplies, and divides by their number, which ends the process",
           "the same; to write it otherwise would take time at every size", contract=True),
+    Quirk("image_without_channels", tuple(sorted(CONVOLUTIONS)), "an image that may have no channels",
+          "it does not come to an end, or fails", "the same; to write it otherwise would take time at every size",
+          contract=True),
     Quirk("turned_product_of_nothing", (PRODUCT, FUSED_PRODUCT),
           "rows and columns of a batch swapped, of which none may be added",
           "it makes a FusedMatMul of it, which leaves what memory held",

@@ -96,9 +96,9 @@ REASONS: tuple[Reason, ...] = (
     Reason("narrower", ("operators:linalg.householder_product", "operators:linalg.tensor*",
                         "operators:nn.functional.group_norm"),
            "what torch asks of a count or of a product of sizes is told for the example's sizes only", "irkit"),
-    Reason("narrower", ("modules:nn.Bilinear.*",), "torch refuses other sizes of a bilinear layer than of its weights, "
+    Reason("narrower", ("modules:nn.Bilinear.*",), "torch refuses other sizes of a bilinear layer than its weights, "
            "and direct capture, which finds no reason, fixes them", "irkit"),
-    Reason("narrower", ("hops:vmap",), "a size that is mapped over is asked for, and not seen to be free at 1", "irkit"),
+    Reason("narrower", ("hops:vmap",), "a size that is mapped over is asked for at 1, where it is free", "irkit"),
     Reason("narrower", ("hops:flex_attention.gqa",), "ONNX Runtime leaves what memory held for heads without features, "
            "where the product is one of swapped matrices", "ONNX Runtime"),
     Reason("narrower", ("operators:slice_scatter",), "sizes that are equal in the example are made one where a slice "
@@ -109,8 +109,6 @@ REASONS: tuple[Reason, ...] = (
            "gives", "irkit"),
     Reason("harness", ("operators:sparse.mm.reduce",), "a sparse tensor, of which the harness copies no storage",
            "the harness"),
-    Reason("time-out", ("operators:nn.functional.conv1d", "operators:nn.functional.conv2d"), "more than 120 seconds "
-           "where the sizes of the weight vary, too", "irkit"),
 )  # fmt: skip
 
 

@@ -135,6 +135,17 @@ def test_how_a_tensor_is_turned_says_what_a_product_wants(shape: Any, perm: Any,
     assert told == texts
 
 
+@pytest.mark.parametrize("capture", ("torch.export", "direct"))
+def test_a_convolution_wants_channels(capture: str) -> None:
+    given = torch.randn(2, 3, 6), torch.randn(4, 3, 3)
+    shapes = ({0: "b", 1: "c"}, {1: "c"})
+    program = irkit.to_onnx(F.conv1d, given, dynamic_shapes=shapes, capture=capture)
+    with pytest.raises(irkit.ContractError, match="c"):
+        program(torch.randn(2, 0, 6), torch.randn(4, 0, 3))
+    other = torch.randn(1, 1, 6), torch.randn(4, 1, 3)
+    torch.testing.assert_close(program(*other), F.conv1d(*other), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("reduction", ("none", "mean", "sum"))
 def test_cross_entropy_of_nothing(reduction: str) -> None:
     def loss(x: Any, labels: Any) -> Any:

@@ -23,7 +23,7 @@ from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.integers import INTEGERS
-from passes.legal.runtime.limits import ATTENTION, FUSED_PRODUCT, IMAGES, PRODUCT, RECURRENT, SUMS
+from passes.legal.runtime.limits import ATTENTION, CONVOLUTIONS, FUSED_PRODUCT, IMAGES, PRODUCT, RECURRENT, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
 from passes.legal.runtime.quirks import QUIRKS, REFUSED, ROUNDED_ATTENTION, refusal_of
@@ -63,7 +63,7 @@ def test_rows_of_what_does_not_run_have_an_expansion() -> None:
 
 def test_rows_of_the_contract_are_the_operators_that_limits_asks_of() -> None:
     named = {op for row in QUIRKS if row.contract for op in row.ops}
-    assert named == {PRODUCT, FUSED_PRODUCT, *IMAGES, *RECURRENT, *ATTENTION, *SUMS, "CumSum"}
+    assert named == {PRODUCT, FUSED_PRODUCT, *CONVOLUTIONS, *IMAGES, *RECURRENT, *ATTENTION, *SUMS, "CumSum"}
 
 
 def test_reasons_stand_in_the_table_alone() -> None:
