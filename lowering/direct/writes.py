@@ -138,7 +138,8 @@ def lens_of(
     tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], of: Handle, results: list[Any],
     index: int | None,
 ) -> storage.Lens | None:  # fmt: skip
-    """How the view that an operator gives of its first argument is read out of it, and written back."""
+    """How the view that an operator gives of its first argument is read out of it, and written back; of a list of
+    tensors, that of the one at the same place."""
     value = results[index or 0]
     target, rest, shape = operator_of(func), tuple(args[1:]), value.shape
 
@@ -154,7 +155,10 @@ def lens_of(
         expected = Tensor(content.dtype, shape)
         if index is not None:
             expected = tuple(Tensor(content.dtype, part.shape) for part in results)
-        positional, keyword = call_arguments(target, found, (content, *rest), kwargs, expected)
+        first: Any = content
+        if isinstance(args[0], list | tuple):
+            first = [content if place == index else each for place, each in enumerate(args[0])]
+        positional, keyword = call_arguments(target, found, (first, *rest), kwargs, expected)
         made = found.function(*positional, **keyword)
         return with_shape(made[index] if index is not None else made, shape)
 

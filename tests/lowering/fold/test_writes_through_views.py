@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -271,3 +271,26 @@ def test_what_a_view_repeats_is_written_once(words: str, view: Callable[[Tensor]
     x = torch.arange(24.0).reshape(4, 6) + 1
     assert not torch.equal(function(x), x)
     agrees(function, (x,), {}, words)
+
+
+OF_LISTS: tuple[tuple[str, Callable[[Tensor, Tensor], Sequence[Tensor]]], ...] = (
+    ("broadcast_tensors", lambda x, y: torch.broadcast_tensors(x, y)),
+    ("atleast_2d", lambda x, y: torch.atleast_2d(x, y)),
+    ("meshgrid", lambda x, y: torch.meshgrid(x[:, 0], y[0, :1], indexing="ij")),
+)
+
+
+@pytest.mark.parametrize(("words", "views"), OF_LISTS, ids=[words for words, _ in OF_LISTS])
+def test_the_views_of_several_tensors_are_written_each_in_its_own(
+    words: str, views: Callable[[Tensor, Tensor], Sequence[Tensor]]
+) -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = x.clone(), y.clone()
+        views(x, y)[0].add_(2)
+        return x, y
+
+    program = to_onnx(function, (torch.randn(3, 4), torch.randn(3, 4)), dynamic_shapes=({0: "n"}, {0: "n"}))
+    for n in (3, 1, 5):
+        x, y = torch.randn(n, 4), torch.randn(n, 4)
+        for found, expected in zip(program(x, y), function(x, y), strict=True):
+            torch.testing.assert_close(found, expected)
