@@ -394,6 +394,8 @@ class Tracer:
         found = there[min(count, len(there) - 1)]
         if not all(self.holds(each) for each in found.conditions):
             return None
+        for each in () if self.index.point else found.conditions:  # at a point, those of the run before are kept
+            self.asked.condition(each, True)
         self.again[key] += 1
         return found
 

@@ -3,6 +3,9 @@
 Where every question that was asked has the same answer at such a size, the run would be the same. Where one differs,
 the model is run once more at that size: if the graph is equal, the question did not matter, and the condition that it
 left is widened; if not, or if the model raises, the size stays refused.
+
+Where branches are asked for, sizes around the example that conditions refuse are run, too: what the model does there is
+a branch, which is taken where the conditions of that run hold.
 """
 
 from __future__ import annotations
@@ -22,18 +25,19 @@ from irkit.core.ir import Graph, Signature, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
-from lowering.capture.guards.comparisons import as_one_comparison
+from lowering.capture.guards.comparisons import as_one_comparison, as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.draws import DRAWS
 from lowering.capture.torch_export import STAND_INS
+from lowering.capture.widen import needless
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
-from lowering.direct.sizes import holds
+from lowering.direct.sizes import holds, is_of_integers
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.lower import Lowered
-from lowering.fold.size_branches import Way, can_branch
+from lowering.fold.size_branches import Way, can_branch, divisors, relation_value
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
@@ -68,8 +72,10 @@ def trace_model(request: Request, known: Registrations, widen: bool = True, bran
     how = (widen, branching)
     found = opened(first_run, request, known, *how)
     if accepts(found, request):
-        return more_general(found, request, known, *how)
-    return opened(run_at_example, request, known, *how)  # other sizes than the example's own took another way
+        found = more_general(found, request, known, *how)
+    else:
+        found = opened(run_at_example, request, known, *how)  # other sizes than the example's own took another way
+    return with_other_ways(found, known) if branching else found
 
 
 def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:
@@ -267,7 +273,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         except Exception as error:
             return refused_with(found, point, error, to_tell), False
         if there is not None:
-            found = attrs.evolve(found, ways=(*found.ways, (point, there)))
+            found = attrs.evolve(found, ways=(*found.ways, Way(being_at(point), there, point)))
             return allowed(found, other, point, against, BRANCH), False
     if not how:
         if to_tell:
@@ -278,6 +284,127 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
 
 SAME = "the graph is the same"
 BRANCH = "what the model computes then is a branch of its own"
+
+
+def with_other_ways(found: Found, known: Registrations) -> Found:
+    """The same with the ways that the model takes at sizes around the example that conditions refuse, as branches."""
+    lowered = cache(partial(lowered_run, found.run, found.run.guards, found.run.request.ranges))
+    looked_at: set[frozenset[str]] = set()
+    for _ in range(WAYS):
+        point, against = next((each for each in refused_around(found) if texts(each[1]) not in looked_at), ({}, ()))
+        if not against:
+            break
+        looked_at.add(texts(against))
+        found = with_way(found, known, lowered, point, against)
+    return found
+
+
+WAYS = 6
+"""How often a model is run once more at sizes that conditions refuse."""
+
+
+def texts(guards: Sequence[Guard]) -> frozenset[str]:
+    """What conditions say."""
+    return frozenset(guard.text for guard in guards)
+
+
+def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
+    """Sizes around the example that are in range and that conditions refuse, with these conditions: one point for each
+    set of them, those first that refuse most; none that torch, or the user, refuses."""
+    request, asked = found.run.request, found.run.tracer.asked
+    asks = [guard for guard in found.guards if is_asked(guard, request)]
+    rest = [guard for guard in found.guards if guard not in asks and guard.expr is not None]
+    groups: dict[frozenset[str], list[tuple[dict[str, int], list[Guard]]]] = {}
+    for point in (*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)):
+        against = [guard for guard in asks if holds(guard.expr, point) is False]
+        if against and inside(found, point) and all(holds(guard.expr, point) is not False for guard in rest):
+            groups.setdefault(texts(against), []).append((point, against))
+    return [group[0] for group in sorted(groups.values(), key=lambda group: -len(group))]
+
+
+def points_apart(hints: Sizes, names: Sizes) -> Iterator[dict[str, int]]:
+    """Sizes at which one name is further from the example, and those of two names changed for one another."""
+    for name, size in names.items():
+        yield from ({**hints, name: size * times + more} for times, more in NEAR)
+    yield {**hints, **{name: 8 * size for name, size in names.items()}}
+    for first, second in itertools.combinations(names, 2):
+        yield {**hints, first: hints[second], second: hints[first]}
+
+
+def is_asked(guard: Guard, request: Request) -> bool:
+    """Whether a condition may be one of two ways: of sizes alone, of whole numbers, and none that the user promised, or
+    that leaves a size only so many numbers, as loops do."""
+    plain = guard.kind == "guard" and guard.expr is not None and is_of_sizes(guard, request)
+    return plain and is_of_integers(guard.expr) and not counts(guard.expr)
+
+
+def counts(expr: Any) -> bool:
+    """Whether a condition says how many of something there are: that a size, or what is computed of sizes and is no
+    remainder, is a number."""
+    if isinstance(expr, sympy.Or | sympy.And):
+        return (all if isinstance(expr, sympy.Or) else any)(map(counts, expr.args))
+    number = isinstance(expr, sympy.Eq) and any(side.is_Integer for side in expr.args)
+    return number and not expr.has(dims.Mod)
+
+
+def with_way(
+    found: Found, known: Registrations, lowered: Callable[[], Lowered], point: Sizes, against: Sequence[Guard]
+) -> Found:
+    """The same with what the model does at a point as a branch, which is taken wherever the conditions of the run there
+    hold; the very same, with a note, where the model raises there, or that cannot be a branch."""
+    request, asked = found.run.request, found.run.tracer.asked
+    at = " and ".join(f"{name} = {point[name]}" for name in request.hints)
+    try:
+        there = {name: point[name] for name in request.hints}
+        how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
+        other = run(request, there, known, trial=Trial(found.run, {}, False), keep_sizes=asked.keeps, **how)
+        graph = branch_there(found, lowered(), other)
+        where = conditions_there(found, other, against) if graph is not None else []
+        if graph is None or not where or not all(holds(each, point) for each in where):
+            return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} cannot be a branch"))
+        relation_value(sympy.And(*where))
+        if any(way.where == sympy.And(*where) for way in found.ways):
+            return found
+    except Exception as error:  # models raise anything; what ONNX cannot say raises Unsupported
+        said = error.what if isinstance(error, IrkitError) else first_line(error)
+        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: {said}"))
+    kept = [guard for guard in found.guards if not is_of_one(guard, found, other)]
+    apart = [guard for guard in found.guards if is_of_one(guard, found, other)]
+    kept += [widened(guard, each) for guard in apart for each in where if not is_either(guard.expr, each)]
+    kept += [guard for guard in other.guards if guard.expr is None and guard.text not in texts(kept)]
+    ends = {name: (known.lo, known.hi) for name, known in found.ranges.items()}
+    told = f"what the model does at {at} is a branch of its own, taken where {' and '.join(map(str, where))}"
+    return attrs.evolve(
+        found,
+        guards=tuple(guard for guard in kept if guard.expr is None or not needless(guard.expr, ends)),
+        notes=(*found.notes, told),
+        ways=(*found.ways, Way(sympy.And(*where), graph)),
+    )
+
+
+def is_of_one(guard: Guard, found: Found, other: Run) -> bool:
+    """Whether a condition need hold for the first of two ways only: it is of sizes, and the other did not ask it."""
+    return is_asked(guard, found.run.request) and guard.expr not in {each.expr for each in other.guards}
+
+
+def is_either(expr: Any, other: Any) -> bool:
+    """Whether a condition, or one of those that it is made of by "or", holds where another one does not."""
+    return as_said(sympy.Not(other)) in (as_said(each) for each in sympy.Or.make_args(expr))
+
+
+def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list[Any]:
+    """The conditions of another run that are not kept for both; none where one of them is not of sizes."""
+    kept = {guard.expr for guard in found.guards if not is_of_one(guard, found, other)}
+    new = [guard for guard in other.guards if guard.expr is not None and guard.expr not in kept]
+    other_way = {as_said(sympy.Not(guard.expr)) for guard in against}
+    if not all(is_asked(guard, found.run.request) or guard.expr in other_way for guard in new):
+        return []
+    least = [
+        dims.symbol(name) >= 1 for name in found.run.request.hints if other.tracer.unproven and 0 in found.ranges[name]
+    ]
+    exprs = [guard.expr for guard in new]
+    least += [each >= 1 for expr in exprs for each in divisors(expr)]
+    return [each for each in dict.fromkeys((*exprs, *map(as_said, least))) if each not in kept and each != sympy.true]
 
 
 def branch_there(found: Found, low: Lowered, other: Run) -> Graph | None:

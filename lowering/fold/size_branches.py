@@ -1,23 +1,38 @@
-"""Graphs of a model at certain sizes, joined to the one for all others as branches."""
+"""Graphs of the ways that a model takes at other sizes, joined to the first one as branches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from types import MappingProxyType
+from typing import Any
 
 import attrs
+import sympy
 
 from irkit import dims
-from irkit.build import call, const, dim_scalar, op, shape_vector
+from irkit.build import call, op, shape_vector
+from irkit.build.retyping import inferred_type
+from irkit.core import walk
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Tensor, same_types
+from irkit.core.types import DType, Tensor, Type, map_dims, same_types
 from irkit.core.vocabulary import CONSTANT
+from irkit.hand.sizes import retyped
 from irkit.nodes.bodies import sealed_graph
+from irkit.nodes.calls import applied_body
 from lowering.fold.lower import Lowered
+from lowering.tensors.promotion import scalar
 
-Way = tuple[Mapping[str, int], Graph]
-"""Sizes of names, and the graph that computes what the model does there."""
+
+@attrs.frozen(eq=False)
+class Way:
+    """The graph that computes what the model does where a relation of sizes holds; where that is a point, `sizes` are
+    those of its names."""
+
+    where: Any
+    graph: Graph
+    sizes: Mapping[str, int] = MappingProxyType({})
 
 
 def can_branch(low: Lowered, other: Lowered) -> bool:
@@ -47,19 +62,81 @@ def with_size_branches(low: Lowered, ways: Sequence[Way]) -> Lowered:
 
 
 def branched(graph: Graph, way: Way) -> Graph:
-    """The graph whose results another one computes where names have the sizes of its point."""
-    point, other = way
-    flags = [op.Equal(dim_scalar(dims.symbol(name)), const(size, "i64")) for name, size in sorted(point.items())]
-    flag = reduce(op.And, flags)
-    pairs = zip(other.results, graph.results, strict=True)
-    theirs = [value if same_types(value.type, ours.type) is True else of_sizes(value, ours) for value, ours in pairs]
-    captures = (*graph.params, *(v for v in dict.fromkeys((*graph.order, *other.order)) if is_weight(v)))
+    """The graph whose results another one computes where the sizes are those of its way."""
+    theirs = results_there(graph, way)
+    order = (*graph.order, *walk.post_order(tuple(theirs)))
+    captures = (*graph.params, *(v for v in dict.fromkeys(order) if is_weight(v)))
     bodies = {
         name: sealed_graph((), results, captures, name)
         for name, results in (("then_branch", theirs), ("else_branch", list(graph.results)))
     }
+    flag = relation_value(way.where)
     made = call("If", [flag, *captures], {"captures": len(captures), **bodies}, outputs=len(graph.results))
     return attrs.evolve(graph, results=made if isinstance(made, tuple) else (made,))
+
+
+def results_there(graph: Graph, way: Way) -> list[Value]:
+    """The results of a way. Those of one at a point are said to have the sizes of the graph's own results where these
+    are the same there. They are computed for its very numbers where values that are equal there alone were found to be
+    one."""
+    found = list(way.graph.results)
+    if not way.sizes:
+        return found
+    point: dict[Any, dims.Dim] = {dims.symbol(name): size for name, size in way.sizes.items()}
+    if not all(map(is_general, way.graph.order)):
+        params = tuple(at_point(param, point) for param in way.graph.params)
+        found = list(retyped(applied_body(way.graph, params, sizes=point)))
+    pairs = zip(found, graph.results, strict=True)
+    return [of_sizes(v, ours) if type_at(v, point) == type_at(ours, point) else v for v, ours in pairs]
+
+
+def is_general(value: Value) -> bool:
+    """Whether a value has the type that its operator gives for all sizes; unknown sizes may be what the type says."""
+    if not value.inputs or not isinstance(value.type, Tensor):
+        return True
+    found = inferred_type(value, value.inputs)
+    if not isinstance(found, Tensor) or found.rank != value.type.rank:
+        return False
+    return all(is_unknown(a) or dims.same(a, b) is True for a, b in zip(found.shape, value.type.shape, strict=True))
+
+
+def is_unknown(dim: dims.Dim) -> bool:
+    """Whether a size is one that only data tells."""
+    return any(dims.is_fresh(symbol) for symbol in dims.symbols_of(dim))
+
+
+def type_at(value: Value, point: Mapping[Any, dims.Dim]) -> Type:
+    """The type of a value at a point."""
+    return map_dims(value.type, lambda dim: dims.substitute(dim, point))
+
+
+def at_point(value: Value, point: Mapping[Any, dims.Dim]) -> Value:
+    """A value, said to have the sizes that it has at a point."""
+    there = type_at(value, point)
+    if there == value.type or not isinstance(there, Tensor):
+        return value
+    return op.Reshape(value, shape_vector(there.shape), allowzero=1)
+
+
+def relation_value(where: Any) -> Value:
+    """Whether a relation of sizes holds, as a scalar. Raises Unsupported for one that ONNX cannot say."""
+    parts = where.args if isinstance(where, sympy.And) else (where,)
+    return reduce(op.And, (scalar(divided_safely(part), DType.BOOL) for part in parts))
+
+
+def divisors(expr: Any) -> list[Any]:
+    """What a relation divides by, but for numbers."""
+    found = [each.args[1] for each in expr.atoms(dims.FloorDiv, dims.Mod)]
+    return [each for each in dict.fromkeys(found) if not each.is_Integer]
+
+
+def divided_safely(expr: Any) -> Any:
+    """A relation that divides by 1 where it would by less: all parts of a condition are computed, also where one of
+    them says that there is nothing."""
+    return expr.replace(
+        lambda each: isinstance(each, dims.FloorDiv | dims.Mod) and not each.args[1].is_Integer,
+        lambda each: each.func(each.args[0], dims.Max(1, each.args[1])),
+    )
 
 
 def is_weight(value: Value) -> bool:
@@ -74,5 +151,7 @@ SHARED = 1024
 
 def of_sizes(value: Value, like: Value) -> Value:
     """The value, said to have the sizes of another, which it has where it is computed."""
+    if same_types(value.type, like.type) is True:
+        return value
     shape = like.type.shape if isinstance(like.type, Tensor) else ()
     return op.Reshape(value, shape_vector(shape), allowzero=1)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
+import os
+import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -21,6 +26,8 @@ class Lost:
     reason: str
     detail: str
     seconds: float = 0.0
+    stack: str = ""
+    """What faulthandler told of a process that took too long."""
 
 
 @attrs.define(eq=False)
@@ -31,15 +38,18 @@ class Worker:
     pipe: Connection
     job: Any = None
     since: float = 0.0
+    stack: Path = Path(os.devnull)
 
     @classmethod
     def started(cls, context: Any, work: Callable[[Any], Any]) -> Worker:
         """A new worker, ready for a job."""
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, work), daemon=True)
+        handle, stack = tempfile.mkstemp(prefix="irkit-worker-")
+        os.close(handle)
+        process = context.Process(target=serve, args=(theirs, work, stack), daemon=True)
         process.start()
         theirs.close()
-        return cls(process, ours)
+        return cls(process, ours, stack=Path(stack))
 
     def give(self, job: Any) -> None:
         """Hands the worker a job."""
@@ -51,6 +61,7 @@ class Worker:
         self.process.kill()
         self.process.join()
         self.pipe.close()
+        self.stack.unlink(missing_ok=True)
 
     def answer(self, ready: bool, limit: float) -> Any:
         """What became of the job; None while the worker is still at it."""
@@ -63,12 +74,31 @@ class Worker:
                 return Lost("crash", f"the process ended with {self.process.exitcode}", round(spent, 2))
         return Lost("time-out", f"more than {limit:g} seconds", round(spent, 2)) if spent > limit else None
 
+    def asked_stack(self) -> str:
+        """Where the process is, innermost line first; "" where it does not say so within two seconds."""
+        os.kill(self.process.pid, signal.SIGUSR1)
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            time.sleep(POLL / 5)
+            if told := self.stack.read_text(encoding="utf-8", errors="replace"):
+                time.sleep(POLL / 5)  # the rest of it
+                return self.stack.read_text(encoding="utf-8", errors="replace") or told
+        return ""
 
-def serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
-    """Does the jobs that come through the pipe until it closes."""
+
+def serve(pipe: Connection, work: Callable[[Any], Any], stack: str) -> None:
+    """Does the jobs that come through the pipe until it closes; says where it is in the file `stack` when asked by
+    SIGUSR1, which faulthandler answers even where the process is in a library."""
     import torch
 
-    torch.set_num_threads(1)
+    with Path(stack).open("w", encoding="utf-8") as told:
+        faulthandler.register(signal.SIGUSR1, told)
+        torch.set_num_threads(1)
+        answer_jobs(pipe, work)
+
+
+def answer_jobs(pipe: Connection, work: Callable[[Any], Any]) -> None:
+    """Does the jobs that come through the pipe until it closes."""
     while True:
         try:
             job = pipe.recv()
@@ -104,6 +134,8 @@ def worked(
                 found = worker.answer(worker.pipe in ready, limit)
                 if found is None:
                     continue
+                if isinstance(found, Lost) and found.reason == "time-out":
+                    found = attrs.evolve(found, stack=worker.asked_stack())
                 yield worker.job, found
                 busy.remove(worker)
                 lost = isinstance(found, Lost) and found.reason != "harness"

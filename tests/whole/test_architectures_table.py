@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -10,9 +12,10 @@ import pytest
 import torch
 
 from lowering.architectures.inputs import Sets
-from tests.tables.architectures.__main__ import took_longer
+from tests.tables.architectures.__main__ import jobs_of, options, sibling_costs, took_longer
 from tests.tables.architectures.measure import GOOD, Row, row_of
 from tests.tables.architectures.page import page
+from tests.tables.architectures.places import Place, line_at_work, places_in
 from tests.tables.architectures.reasons import reason_of
 from tests.tables.architectures.subject import Subject, sets_of
 from tests.tables.architectures.tiny import by_name, sectioned
@@ -54,6 +57,11 @@ def divided(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if x.shape[0] > 2 else x * 2
 
 
+def counted(x: torch.Tensor) -> torch.Tensor:
+    """Results of as many tensors as a size says, up to two."""
+    return torch.stack([x] * min(x.shape[0], 3)) if x.shape[0] > 2 else x
+
+
 def calls(_: torch.nn.Module) -> Sets:
     """Calls at three sizes."""
     sizes = [{"batch": 2, "seq": 7}, {"batch": 3, "seq": 7}, {"batch": 5, "seq": 1}]
@@ -66,7 +74,8 @@ def calls(_: torch.nn.Module) -> Sets:
         (torch.relu, "right", ""),
         (lambda x: x + torch.rand_like(x), "random", ""),
         (branched, "rewritten", ""),
-        (divided, "refuses", "ContractError"),
+        (divided, "rewritten", ""),
+        (counted, "refuses", "ContractError"),
         (accumulated, "rewritten", ""),
         (looped, "fixed", "dimension 1 of 'x' was to vary as 'seq'"),
         (lambda x: x.reshape(-1, 5), "no eager", "RuntimeError: shape"),
@@ -134,3 +143,33 @@ def test_what_took_too_long_is_measured_again_with_more_time() -> None:
         assert took_longer({"problem": problem}, 25.0)
         assert not took_longer({"problem": problem}, 6.0)
     assert not took_longer({"problem": ""}, 25.0)
+
+
+def test_places_are_read_off_what_faulthandler_writes(tmp_path: Path) -> None:
+    told = tmp_path / "stack"
+    with told.open("w", encoding="utf-8") as file:
+        faulthandler.dump_traceback(file)
+    last = places_in(told.read_text(encoding="utf-8"))[-1]
+    assert last.file == __file__ and last.function == "test_places_are_read_off_what_faulthandler_writes"
+
+
+def test_the_line_of_the_model_is_told_of_a_stack() -> None:
+    model = Place("/somewhere/site-packages/library/models/model.py", 7, "forward")
+    ours = Place(str(Path(__file__).parents[2] / "passes" / "pipeline.py"), 1, "optimize")
+    torchs = Place("/somewhere/site-packages/torch/nn/modules/linear.py", 3, "forward")
+    assert line_at_work([ours, model, torchs, ours]) == "models/model.py:7"
+    assert line_at_work([torchs, ours]).endswith("(in optimize)") and "passes/pipeline.py:1 " in line_at_work([ours])
+    assert line_at_work([torchs]) == ""
+
+
+def test_what_is_likely_right_and_cheap_is_measured_first() -> None:
+    rows = [
+        {"source": "timm", "name": name, "verdict": verdict, "seconds": seconds, "problem": ""}
+        for name, verdict, seconds in (("a.A", "right", 1.0), ("b.A", "right", 0.2), ("c.A", "fails", 0.1))
+    ]
+    assert sibling_costs(rows)["timm", "c"] == float("inf")
+    known = {
+        ("timm", f"{each}.B"): Subject("timm", f"{each}.B", "", lambda: Told(torch.relu), calls) for each in "cabd"
+    }
+    jobs = jobs_of(options(["timm", "--resume"]), known, rows)
+    assert [job[1] for job in jobs] == ["b.B", "a.B", "d.B", "c.B"]

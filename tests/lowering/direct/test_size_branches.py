@@ -1,11 +1,15 @@
-"""With rewrite=True, sizes 0 and 1 at which a model computes something else are branches of the graph."""
+"""With rewrite=True, sizes at which a model computes something else are branches of the graph."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.functional import max_pool2d, pad
 
 import irkit
 
@@ -99,3 +103,77 @@ def test_what_is_checked_of_more_than_one_row_alone_does_not_keep_one_row_out() 
     assert not any("zip()" in note for note in program.report.notes)
     with pytest.raises(irkit.ContractError):
         program(torch.randn(3, 4), torch.tensor(1))
+
+
+def windowed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two questions, one of which is asked on one way only."""
+    padded = (x.shape[1] + 7) // 8 * 8
+    if padded != x.shape[1]:
+        x = pad(x, (0, padded - x.shape[1]))
+        return x.reshape(x.shape[0], 8, -1).sum(1) * 2, x[:, : x.shape[1] - 1].exp()
+    if x.shape[1] > 40:
+        return x.reshape(x.shape[0], 8, -1).mean(1), x.tanh()
+    return x.reshape(x.shape[0], 8, -1).sum(1), x + 1
+
+
+def padded_each_way(x: torch.Tensor) -> torch.Tensor:
+    """Four ways by two questions; at one row the result has a row, which the way for whole windows does not say."""
+    if x.shape[3] % 8 != 0:
+        x = pad(x, (0, 8 - x.shape[3] % 8))
+    if x.shape[2] % 8 != 0:
+        x = pad(x, (0, 0, 0, 8 - x.shape[2] % 8))
+    return max_pool2d(x, 8, 8)
+
+
+def rounded_up(x: torch.Tensor) -> torch.Tensor:
+    """A question of a quotient, and results of other sizes; what divides by the batch is asked on one way."""
+    if math.ceil(x.shape[1] / 4) * 4 != x.shape[1]:
+        return pad(x, (0, 3)).reshape(x.shape[0], -1)[:, ::2]
+    return x.reshape(x.shape[0], 4, -1).sum(1)
+
+
+WAYS: list[tuple[Callable[[torch.Tensor], object], Sequence[int], dict[int, str], Sequence[Sequence[int]]]] = [
+    *((windowed, (2, n), {0: "b", 1: "h"}, ((1, 2, 3), (*range(1, 50), 64, 81))) for n in (16, 19, 48)),
+    *(
+        (padded_each_way, (2, 1, *n), {2: "h", 3: "w"}, ((2,), (1,), *[(*range(1, 18), 32)] * 2))
+        for n in ((20, 30), (64, 64))
+    ),
+    (rounded_up, (2, 16), {0: "b", 1: "h"}, ((0, 1, 2), range(1, 20))),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "axes", "sizes"), WAYS, ids=lambda each: getattr(each, "__name__", "") or str(each)[:16]
+)
+def test_ways_at_other_sizes_are_branches(
+    model: Callable[[torch.Tensor], object],
+    example: Sequence[int],
+    axes: dict[int, str],
+    sizes: Sequence[Sequence[int]],
+) -> None:
+    torch.manual_seed(0)
+    program = irkit.to_onnx(model, (torch.randn(*example),), dynamic_shapes=(axes,), rewrite=True)
+    assert any("a branch of its own" in note for note in program.report.notes)
+    plain = irkit.to_onnx(model, (torch.randn(*example),), dynamic_shapes=(axes,))
+    taken = 0
+    for size in itertools.product(*sizes):
+        x = torch.randn(*size)
+        if 0 in size:  # which eager refuses
+            with pytest.raises(irkit.ContractError):
+                program(x)
+            continue
+        torch.testing.assert_close(program(x), model(x))
+        try:
+            plain(x)
+            taken += 1
+        except irkit.ContractError:
+            pass
+    assert taken < math.prod(map(len, sizes))
+
+
+def test_a_loop_over_a_size_is_no_branch() -> None:
+    def summed(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x[:, i].cumsum(0) for i in range(x.shape[1] // 2)]).sum(0)
+
+    with pytest.raises(irkit.IrkitError):
+        irkit.to_onnx(summed, (torch.randn(3, 8),), dynamic_shapes=({1: "n"},), rewrite=True)(torch.randn(3, 12))

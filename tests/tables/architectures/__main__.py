@@ -8,6 +8,7 @@ do not go together are measured in environments of their own.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from tests.support.rows import append, rewrite, rows_in
 from tests.support.workers import Lost, worked
 from tests.tables.architectures.measure import FAILS, GOOD, NOT_EAGER, PARTLY, Job, Row, measured
 from tests.tables.architectures.page import page, summary
+from tests.tables.architectures.places import line_at_work, places_in
 from tests.tables.architectures.sources import SOURCES, subjects_of
 from tests.tables.architectures.subject import Subject
 from tests.tables.models import commit_of
@@ -74,7 +76,8 @@ def subjects_here() -> tuple[dict[tuple[str, str], Subject], dict[str, str]]:
 
 def lost_row(job: Job, kind: str, lost: Lost) -> Row:
     """The row of a model whose process gave no answer."""
-    return Row(job[0], job[1], kind, FAILS, problem=f"{lost.reason}: {lost.detail}", seconds=lost.seconds)
+    problem, line = f"{lost.reason}: {lost.detail}", line_at_work(places_in(lost.stack))
+    return Row(job[0], job[1], kind, FAILS, problem=problem, seconds=lost.seconds, line=line)
 
 
 def took_longer(row: Mapping[str, Any], seconds: float) -> bool:
@@ -96,7 +99,30 @@ def jobs_of(given: argparse.Namespace, known: Mapping[tuple[str, str], Subject],
         left = key in wrong if given.failed else not (given.resume and key in done)
         if asked and left and not given.page_only:
             jobs.append((*key, bool(given.every) and index % given.every == 0, given.seconds))
-    return jobs
+    asked = [*dict.fromkeys(name for name in given.names if name in SOURCES)]
+    costs = sibling_costs(rows)
+    place = {source: position for position, source in enumerate(asked)}
+    return sorted(jobs, key=lambda job: (place.get(job[0], len(place)), costs.get(family_of(job), UNKNOWN)))
+
+
+UNKNOWN = 2.0
+"""The seconds that a model is thought to take of whose family nothing is known."""
+
+
+def family_of(key: Sequence[Any]) -> tuple[str, str]:
+    """The source of a model, and what it is called there without its class."""
+    return key[0], key[1].partition(".")[0]
+
+
+def sibling_costs(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """The seconds that the least lucky model of each family took; infinite where it is not right. What is cheap and
+    likely right is measured first, so that a run that is ended has measured most."""
+    costs: dict[tuple[str, str], float] = {}
+    for row in rows:
+        key = family_of(key_of(row))
+        taken = row["seconds"] if row["verdict"] in GOOD else math.inf
+        costs[key] = max(costs.get(key, 0.0), taken)
+    return costs
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import attrs
@@ -28,6 +29,7 @@ from lowering.program.check import copied, run
 from lowering.program.program import Program
 from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import pytree
+from tests.tables.architectures.places import Place, line_at_work
 from tests.tables.architectures.sources import subjects_of
 from tests.tables.architectures.subject import Subject
 
@@ -82,18 +84,23 @@ def measured(job: Job) -> Row:
     try:
         return row_of(subject, timed)
     except Ended as error:
-        return Row(source, name, subject.kind, FAILS, problem=str(error))
+        return Row(source, name, subject.kind, FAILS, problem=str(error), line=error.line)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 class Ended(BaseException):
-    """A measurement took too long; no `except Exception` on the way keeps it."""
+    """A measurement took too long, at a line; no `except Exception` on the way keeps it."""
+
+    def __init__(self, problem: str, line: str) -> None:
+        super().__init__(problem)
+        self.line = line
 
 
-def stop(seconds: float, *_: Any) -> None:
-    """Ends a measurement that takes more CPU seconds than that. Raises Ended."""
-    raise Ended(f"more than {seconds:g} CPU seconds")
+def stop(seconds: float, _: int, frame: FrameType | None) -> None:
+    """Ends a measurement that takes more CPU seconds than that, and names the line that was at work. Raises Ended."""
+    stack = [Place(f.filename, f.lineno or 0, f.name) for f in traceback.extract_stack(frame)]
+    raise Ended(f"more than {seconds:g} CPU seconds", line_at_work(stack))
 
 
 def row_of(subject: Subject, timed: bool = False) -> Row:
@@ -116,7 +123,7 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
         try:
             row = second_try(row, told, subject, model, sets, answers)
         except Ended as error:
-            row = attrs.evolve(row, problem=f"{row.problem}; another way took {error}")
+            row = attrs.evolve(row, problem=f"{row.problem}; another way took {error}", line=row.line or error.line)
         return attrs.evolve(row, reference=torch_export_seconds(model, sets)) if timed else row
 
 
