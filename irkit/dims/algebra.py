@@ -202,7 +202,7 @@ class Ceil(_IntegerFunction):
     def eval(cls, x: sympy.Expr) -> sympy.Expr | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         numerator, denominator = x.as_numer_denom()
         if denominator.is_Integer and denominator != 1 and signs.is_whole(numerator):
-            return FloorDiv(numerator + denominator - 1, denominator)
+            return cast(sympy.Expr, FloorDiv(numerator + denominator - 1, denominator))
         return _rounded(x, math.ceil)
 
 

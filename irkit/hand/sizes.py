@@ -43,7 +43,7 @@ def grafted(graph: Graph, given: tuple[object, ...], named: Mapping[str, object]
     )
     sizes = sizes_told(graph, operands)
     require_conditions(graph, sizes)
-    found = retyped(applied_body(graph, operands, sizes=sizes))
+    found = retyped_values(applied_body(graph, operands, sizes=sizes))
     return found[0] if len(found) == 1 else found
 
 
@@ -187,7 +187,7 @@ def with_sizes(graph: Graph, given: Mapping[str, object]) -> Graph:
         return graph
     check_sizes(graph, {s.name: d for s, d in sizes.items() if type(d) is int})
     params = tuple(at_sizes(p, sizes) for p in graph.params)
-    results = retyped(applied_body(graph, params, sizes=sizes))
+    results = retyped_values(applied_body(graph, params, sizes=sizes))
     ranges, further = ranges_at(graph, sizes)
     facts = (*facts_at(graph, sizes), *further)
     signature = attrs.evolve(graph.signature, facts=facts)
@@ -257,7 +257,7 @@ def condition_at(text: str, sizes: Sizes) -> str:
 # ---------------------------------------------------------------------------------------------- types inferred again
 
 
-def retyped(results: Iterable[Value]) -> tuple[Value, ...]:
+def retyped_values(results: Iterable[Value]) -> tuple[Value, ...]:
     """The values with their types inferred again: what has become known of a size that depended on data, or on whether
     two sizes are equal, is known of all that has it. Raises TypeRuleError where the sizes do not fit one another."""
     return Retyping().values(results)

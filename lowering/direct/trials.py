@@ -37,7 +37,7 @@ from lowering.direct.sizes import holds, is_of_integers
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.lower import Lowered
-from lowering.fold.size_branches import Way, can_branch, divisors, relation_value
+from lowering.fold.size_branches import Way, can_branch, divisors_of, relation_value
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
@@ -403,7 +403,7 @@ def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list
         dims.symbol(name) >= 1 for name in found.run.request.hints if other.tracer.unproven and 0 in found.ranges[name]
     ]
     exprs = [guard.expr for guard in new]
-    least += [each >= 1 for expr in exprs for each in divisors(expr)]
+    least += [each >= 1 for expr in exprs for each in divisors_of(expr)]
     return [each for each in dict.fromkeys((*exprs, *map(as_said, least))) if each not in kept and each != sympy.true]
 
 

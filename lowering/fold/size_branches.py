@@ -18,7 +18,7 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor, Type, map_dims, same_types
 from irkit.core.vocabulary import CONSTANT
-from irkit.hand.sizes import retyped
+from irkit.hand.sizes import retyped_values
 from irkit.nodes.bodies import sealed_graph
 from irkit.nodes.calls import applied_body
 from lowering.fold.lower import Lowered
@@ -85,7 +85,7 @@ def results_there(graph: Graph, way: Way) -> list[Value]:
     point: dict[Any, dims.Dim] = {dims.symbol(name): size for name, size in way.sizes.items()}
     if not all(map(is_general, way.graph.order)):
         params = tuple(at_point(param, point) for param in way.graph.params)
-        found = list(retyped(applied_body(way.graph, params, sizes=point)))
+        found = list(retyped_values(applied_body(way.graph, params, sizes=point)))
     pairs = zip(found, graph.results, strict=True)
     return [of_sizes(v, ours) if type_at(v, point) == type_at(ours, point) else v for v, ours in pairs]
 
@@ -124,7 +124,7 @@ def relation_value(where: Any) -> Value:
     return reduce(op.And, (scalar(divided_safely(part), DType.BOOL) for part in parts))
 
 
-def divisors(expr: Any) -> list[Any]:
+def divisors_of(expr: Any) -> list[Any]:
     """What a relation divides by, but for numbers."""
     found = [each.args[1] for each in expr.atoms(dims.FloorDiv, dims.Mod)]
     return [each for each in dict.fromkeys(found) if not each.is_Integer]

@@ -14,6 +14,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"range\(|\bfor (?!\w+ in \[).* in ", "the model", "Python loops over a size, which fixes it"),
     (r"^CaptureError: .*was to vary", "the model", "Python asks for a size, which fixes it"),
     (r"sparse_compressed_tensor", "irkit", "sparse tensors are not met, and torch.export asks what data holds"),
+    (r"PackedParamsBase", "irkit", "tensors of quantized element types, and packed weights, are not met"),
+    (r"stands for the weights of all layers", "irkit", "weights are read where they stand for those of like layers"),
     (r"\.numpy\(\) is not supported", "the model", "it leaves torch, for SciPy or NumPy"),
     (r"unhashable type: non-nested SymInt", "the model", "Python puts numbers out of data into a set"),
     (r"has no callable sqrt method", "the model", "it leaves torch, for NumPy, with a size"),
