@@ -367,19 +367,19 @@ class Sweep:
         """The first of the rules that applies to a value, with what it makes of it."""
         kept_back, is_timed = self._kept_back, self.plan.told is not None
         for rule, pattern, conditions in rules:
-            for guard in conditions:
-                if not guard(value):
-                    break
-            else:
-                start = perf_counter() if is_timed else 0.0
-                try:
+            try:
+                for guard in conditions:
+                    if not guard(value):
+                        break
+                else:
+                    start = perf_counter() if is_timed else 0.0
                     replacement = self.applied(rule, pattern, value)
-                except AbsentError:  # a rule that depends on the numbers of a weight cannot apply without them
-                    replacement = None
-                if replacement is not None:
-                    if is_timed:
-                        self._seconds = perf_counter() - start
-                    return replacement, rule
+                    if replacement is not None:
+                        if is_timed:
+                            self._seconds = perf_counter() - start
+                        return replacement, rule
+                    self.plan.declined.add(value)
+            except AbsentError:  # a rule that depends on the numbers of a weight cannot apply without them
                 self.plan.declined.add(value)
         if self._kept_back == kept_back:  # else a user may go, and the rule that minded it apply
             self._tried.add(value)

@@ -72,6 +72,26 @@ def bert() -> tuple[Any, dict[str, Any], Any]:
     return transformers.BertModel(config), {"input_ids": torch.randint(0, 90, (2, 5))}, TOKENS
 
 
+class PartsOfBiases(torch.nn.Module):
+    """A layer of attention with a bias that is made 0 in part, as in Swin 2: a constant computed of a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.inner, self.outer = torch.nn.LayerNorm(6), torch.nn.Linear(6, 18), torch.nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        bias = self.inner.bias.clone()
+        bias[6:12].zero_()
+        q, k, v = torch.nn.functional.linear(self.norm(x), self.inner.weight, bias).chunk(3, -1)
+        return x + self.outer((q @ k.mT).softmax(-1) @ v)
+
+
+def parts_of_biases() -> tuple[Any, dict[str, Any], Any]:
+    """Layers of biases that are made 0 in part."""
+    layers = torch.nn.Sequential(*(PartsOfBiases() for _ in range(DEPTH)))
+    return layers, {"input": torch.randn(2, 3, 6)}, {"input": {0: "batch"}}
+
+
 MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any], Any]]] = {
     "llama": lambda: decoder("Llama", num_key_value_heads=2),
     "qwen3": lambda: decoder("Qwen3", num_key_value_heads=2, head_dim=8),
@@ -79,7 +99,7 @@ MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any], Any]]] = {
     "gemma3": lambda: decoder("Gemma3Text", num_hidden_layers=13, num_key_value_heads=2, head_dim=8),
     "neox": lambda: decoder("GPTNeoX"),
     "mixtral": lambda: decoder("Mixtral", num_key_value_heads=2, num_local_experts=2),
-    "bert": bert, "vit": vit, "t5": t5, "whisper": whisper,
+    "parts_of_biases": parts_of_biases, "bert": bert, "vit": vit, "t5": t5, "whisper": whisper,
     "llama_cache": lambda: cached("Llama"), "gemma2_cache": lambda: cached("Gemma2"),
     "gemma3_cache": lambda: cached("Gemma3Text", num_hidden_layers=13),
 }  # fmt: skip
