@@ -1,7 +1,7 @@
 """The contract of a graph as plain data: what another runtime must check before it runs the model.
 
-Conditions and sizes are text: Python's syntax over the names of dimensions, with max, min, ceil, floor, trunc, round
-and sqrt. docs/understand/contract.md describes the format.
+Conditions and sizes are text: Python's syntax over the names of dimensions, with max, min, ceil, floor, trunc, round,
+sqrt and double. docs/understand/contract.md describes the format.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
 """Sizes as expressions: symbols, arithmetic, comparison, ranges, substitution."""
 
 from irkit.dims.algebra import (
-    Ceil,
     Dim,
-    Floor,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Round,
-    Trunc,
     add,
     are_numbers,
     bounds,
@@ -18,12 +10,10 @@ from irkit.dims.algebra import (
     dim,
     evaluate,
     floordiv,
-    label,
     maximum,
     minimum,
     mod,
     mul,
-    number_of,
     product,
     same,
     solve,
@@ -31,18 +21,33 @@ from irkit.dims.algebra import (
     substitute,
     symbols_of,
 )
+from irkit.dims.functions import (
+    Ceil,
+    Double,
+    Floor,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Round,
+    Trunc,
+    number_of,
+    replace_symbols,
+)
 from irkit.dims.ranges import (
     Range,
 )
 from irkit.dims.symbols import (
     fresh,
     is_fresh,
+    label,
     symbol,
 )
 
 __all__ = [
     "Ceil",
     "Dim",
+    "Double",
     "Floor",
     "FloorDiv",
     "Max",
@@ -68,6 +73,7 @@ __all__ = [
     "mul",
     "number_of",
     "product",
+    "replace_symbols",
     "same",
     "solve",
     "sub",

@@ -20,6 +20,7 @@ from irkit.errors import DimensionError
 LONG = 1_000_000
 """A condition of more characters than this is refused, and a number of more than `BITS` bits."""
 BITS = 10_000
+HALF = Fraction(1, 2)
 SMALLER = "a condition compares sizes, which are far smaller: take out the power, or make it small"
 
 _COMPARE: Mapping[type, Callable[[Number, Number], bool]] = {
@@ -151,6 +152,8 @@ def _ratio(a: Number, b: Number) -> Number:
 def _power(a: Number, b: Number) -> Number:
     if isinstance(b, int) and _bits(a) * abs(b) > BITS:
         raise DimensionError(f"a power of more than {BITS:,} bits is refused in a condition", hint=SMALLER)
+    if b == HALF and isinstance(b, Fraction):
+        return math.sqrt(a)
     return Fraction(a) ** b if isinstance(b, int) and b < 0 and not isinstance(a, float) else a**b
 
 
@@ -187,6 +190,7 @@ _SIZES: Reader[Size] = Reader(
         "trunc": _lifted(lambda x: math.trunc(x[0])),
         "round": _lifted(lambda x: round(x[0])),
         "sqrt": _lifted(lambda x: math.sqrt(x[0])),
+        "double": _lifted(lambda x: float(x[0])),
     },
     negative=lambda operand: lambda sizes: -operand(sizes),
     chain=_chain,

@@ -13,8 +13,9 @@ from typing import Any
 import sympy
 
 from irkit import dims
-from irkit.dims import Dim
-from irkit.dims.algebra import FUNCTIONS, moderate
+from irkit.dims import Dim, reals
+from irkit.dims.algebra import moderate
+from irkit.dims.functions import FUNCTIONS
 from irkit.dims.syntax import Reader, tree_of
 from irkit.errors import DimensionError
 
@@ -66,12 +67,8 @@ def _print(expr: Any, names: Mapping[sympy.Symbol, str]) -> tuple[str, int]:
         return f"{expr.p}/{expr.q}", _PRODUCT
     if expr.is_Number:
         return repr(float(expr)), _ATOM
-    if isinstance(expr, sympy.Add):
-        return _sum(expr, names), _SUM
-    if isinstance(expr, sympy.Mul):
-        return _product(expr, names), _PRODUCT
-    if isinstance(expr, sympy.Pow):
-        return f"{_within(expr.base, names, _ATOM)}**{_within(expr.exp, names, _ATOM)}", _POWER
+    if isinstance(expr, sympy.Add | sympy.Mul | sympy.Pow):
+        return _arithmetic(expr, names)
     if isinstance(expr, (dims.FloorDiv, dims.Mod)):
         sign = " // " if isinstance(expr, dims.FloorDiv) else " % "
         return _within(expr.args[0], names, _PRODUCT) + sign + _within(expr.args[1], names, _POWER), _PRODUCT
@@ -86,6 +83,29 @@ def _print(expr: Any, names: Mapping[sympy.Symbol, str]) -> tuple[str, int]:
 def _within(expr: Any, names: Mapping[sympy.Symbol, str], tight: int) -> str:
     body, level = _print(expr, names)
     return f"({body})" if level < tight else body
+
+
+def _arithmetic(expr: Any, names: Mapping[sympy.Symbol, str]) -> tuple[str, int]:
+    quotient = _quotient(expr, names)
+    if quotient is not None:
+        return quotient, _PRODUCT
+    if isinstance(expr, sympy.Add):
+        return _sum(expr, names), _SUM
+    if isinstance(expr, sympy.Mul):
+        return _product(expr, names), _PRODUCT
+    if expr.exp == sympy.S.Half:
+        return f"sqrt({_print(expr.base, names)[0]})", _ATOM
+    return f"{_within(expr.base, names, _ATOM)}**{_within(expr.exp, names, _ATOM)}", _POWER
+
+
+def _quotient(expr: Any, names: Mapping[sympy.Symbol, str]) -> str | None:
+    """The text of what is divided, once and last, as all readers compute it exactly; None where nothing is."""
+    top, bottom = reals.ratio(expr) or (expr, sympy.S.One)
+    if bottom == 1 and not isinstance(expr, sympy.Add):
+        top, bottom = reals.fraction(expr)
+    if bottom == 1:
+        return None
+    return f"{_within(top, names, _PRODUCT)}/{_within(bottom, names, _POWER)}"
 
 
 def _sum(expr: Any, names: Mapping[sympy.Symbol, str]) -> str:

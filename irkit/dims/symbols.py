@@ -38,6 +38,11 @@ def is_fresh(dim: int | sympy.Expr) -> bool:
     return isinstance(dim, sympy.Dummy)
 
 
+def label(symbol: sympy.Symbol) -> str:
+    """The name by which values and ranges of a symbol are looked up: its own, or a unique one for a fresh symbol."""
+    return f"?{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else symbol.name
+
+
 def is_own(symbol: sympy.Symbol) -> bool:
     """True for a symbol that `irkit.symbol` or `irkit.fresh` made, or one that equals it."""
     if is_fresh(symbol):

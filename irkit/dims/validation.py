@@ -12,7 +12,7 @@ import sympy
 
 from irkit import dims
 from irkit.dims import Dim, Range, notation
-from irkit.dims.algebra import FUNCTIONS
+from irkit.dims.functions import FUNCTIONS
 from irkit.dims.symbols import CACHE, foreign, is_own
 from irkit.dims.syntax import WRITTEN
 from irkit.errors import DimensionError
@@ -132,7 +132,7 @@ def refuse_fractions(expr: Any) -> None:
 def fraction(expr: sympy.Expr, sizes: Mapping[str, int], number: Any) -> DimensionError:
     """The error for an expression that is not an integer at some sizes."""
     at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-    value = "has no value" if number is None or isinstance(number, complex) else f"is {number:.4g}"
+    value = "has no value" if number is None or isinstance(number, complex) else f"is {float(number):.4g}"
     top, bottom = expr.as_numer_denom()
     rounded: Any = dims.Floor(expr) if bottom == 1 else dims.floordiv(dims.dim(top), dims.dim(bottom))
     hint = f'write "{notation.text(rounded)}", which rounds down'

@@ -15,10 +15,11 @@ import torch
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
-from irkit.dims.algebra import number_of
+from irkit.dims.functions import number_of
 from irkit.errors import DimensionError
+from lowering.capture.guards.answers import holds
 from lowering.capture.patches.shape_kernels import linalg_lstsq
-from lowering.direct.sizes import Questions, SizeNode, holds
+from lowering.direct.sizes import Questions, SizeNode
 
 TRIES = 30
 """How many sizes are drawn in search of some that all conditions allow."""

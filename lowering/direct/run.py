@@ -26,6 +26,7 @@ from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
 from irkit.errors import DimensionError
 from lowering.capture.capture import Captured
+from lowering.capture.guards.answers import holds
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
@@ -37,7 +38,7 @@ from lowering.direct.caches import Unequal
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
-from lowering.direct.sizes import holds, size_of
+from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Outside, Tracer, refuse_layout
 from lowering.errors import CaptureError, LoweringError

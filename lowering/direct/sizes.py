@@ -13,8 +13,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -23,9 +21,10 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 
 from irkit import dims
-from irkit.dims import Dim, Range
+from irkit.dims import Dim, Range, reals
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
+from lowering.capture.guards.answers import holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.patches.kept_sizes import CHOSEN
@@ -153,7 +152,8 @@ class SizeNode(SymNode):
         if self._made is None:
             name, *rest = self.parts
             if name in RELATIONS:
-                self._made = RELATIONS[name][0](*(sympy.sympify(each.expr) for each in rest))
+                a, b = (sympy.sympify(each.expr) for each in rest)
+                self._made = RELATIONS[name][0](reals.side(a, b), reals.side(b, a))
             elif name == "not":
                 self._made = sympy.Not(rest[0].expr)
             else:
@@ -248,7 +248,7 @@ class SizeNode(SymNode):
         if type(self._made) is not float:
             if not any(is_unbacked(symbol.name) for symbol in self._made.free_symbols):
                 self.asked.fixed[self._made] = self.asked.code()
-            self.asked.condition(sympy.Eq(self._made, sympy.Float(self.hint)), True)
+            self.asked.condition(self.eq(self.wrap_float(self.hint)).expr, True)
         return float(self.hint)
 
     def guard_bool(self, file: Any = "", line: int = 0) -> bool:
@@ -341,28 +341,26 @@ class SizeNode(SymNode):
 
     def real(self, expr: Any, hint: Any) -> SizeNode:
         """A number that need not be an integer."""
-        return SizeNode(self.asked, sympy.sympify(expr), float, float(hint))
+        return SizeNode(self.asked, float(hint) if expr.is_number else expr, float, float(hint))
 
-    def counted(self, expr: Any, hint: Any, *others: SizeNode) -> SizeNode:
-        """An integer where all operands are, else a real number."""
-        if self.kind is int and all(each.kind is int for each in others):
-            return self.whole(expr, hint)
-        return self.real(expr, hint)
+    def computed(self, function: Any, other: SizeNode, hint: Any) -> SizeNode:
+        """A real number of two, as it is rounded to a double."""
+        return self.real(function(sympy.sympify(self.expr), sympy.sympify(other.expr)), hint)
 
     def add(self, other: SizeNode) -> SizeNode:
         if self.kind is int and other.kind is int:
             return self.whole(dims.add(self._made, other._made), self.hint + other.hint)
-        return self.real(self.expr + other.expr, self.hint + other.hint)
+        return self.computed(reals.total, other, self.hint + other.hint)
 
     def sub(self, other: SizeNode) -> SizeNode:
         if self.kind is int and other.kind is int:
             return self.whole(dims.sub(self._made, other._made), self.hint - other.hint)
-        return self.real(self.expr - other.expr, self.hint - other.hint)
+        return self.computed(reals.difference, other, self.hint - other.hint)
 
     def mul(self, other: SizeNode) -> SizeNode:
         if self.kind is int and other.kind is int:
             return self.whole(dims.mul(self._made, other._made), self.hint * other.hint)
-        return self.real(self.expr * other.expr, self.hint * other.hint)
+        return self.computed(reals.product, other, self.hint * other.hint)
 
     def int_floordiv(self, other: SizeNode) -> SizeNode:
         return self.whole(dims.floordiv(self._made, other._made), self.hint // other.hint)
@@ -372,23 +370,26 @@ class SizeNode(SymNode):
     def mod(self, other: SizeNode) -> SizeNode:
         if self.kind is int and other.kind is int:
             return self.whole(dims.mod(self._made, other._made), self.hint % other.hint)
-        return self.real(self.expr - other.expr * dims.Floor(self.expr / other.expr), self.hint % other.hint)
+        return self.computed(reals.remainder, other, self.hint % other.hint)
 
     def int_truediv(self, other: SizeNode) -> SizeNode:
-        return self.real(sympy.sympify(self.expr) / sympy.sympify(other.expr), self.hint / other.hint)
+        return self.computed(reals.quotient, other, self.hint / other.hint)
 
     truediv = float_truediv = int_truediv
 
     def pow_by_natural(self, other: SizeNode) -> SizeNode:
-        return self.counted(sympy.sympify(self.expr) ** sympy.sympify(other.expr), self.hint**other.hint, other)
+        if self.kind is int and other.kind is int:
+            return self.whole(sympy.sympify(self.expr) ** sympy.sympify(other.expr), self.hint**other.hint)
+        return self.float_pow(other)
 
     def float_pow(self, other: SizeNode) -> SizeNode:
-        return self.real(sympy.sympify(self.expr) ** sympy.sympify(other.expr), self.hint**other.hint)
+        return self.computed(reals.power, other, self.hint**other.hint)
 
     pow = float_pow
 
     def neg(self) -> SizeNode:
-        return self.counted(dims.mul(self._made, -1) if self.kind is int else -self.expr, -self.hint)
+        negative = dims.mul(self._made, -1) if self.kind is int else -self.expr
+        return SizeNode(self.asked, negative, self.kind, -self.hint)
 
     def pos(self) -> SizeNode:
         return self
@@ -420,7 +421,7 @@ class SizeNode(SymNode):
         return total
 
     def sym_float(self) -> SizeNode:
-        return self if self.kind is float else self.real(self.expr, float(self.hint))
+        return self if self.kind is float else self.real(sympy.sympify(self.expr), self.hint)
 
     def rounded(self, function: Any, by: Callable[[Any], int]) -> SizeNode:
         """An integer by a way of rounding; of a number out of data a symbol of its own."""
@@ -442,12 +443,15 @@ class SizeNode(SymNode):
         return self.rounded(dims.Ceil, math.ceil)
 
     def round(self, ndigits: int | None = None) -> SizeNode:
+        """An integer; to decimal places only the number of the example, which then is fixed."""
+        if ndigits is not None:
+            return self.wrap_float(round(self.guard_float(), ndigits))
         return self.rounded(dims.Round, round)
 
     def is_integer(self) -> SizeNode:
         if self.kind is int:
             return self.wrap_bool(True)
-        exact = self.expr
+        exact = sympy.sympify(self.expr)
         return SizeNode(self.asked, sympy.Eq(exact, dims.Floor(exact)), bool, float(self.hint).is_integer())
 
     def lshift(self, other: SizeNode) -> SizeNode:
@@ -457,7 +461,7 @@ class SizeNode(SymNode):
         return self.whole(dims.floordiv(self._made, dims.dim(2**other.expr)), self.hint >> other.hint)
 
     def sqrt(self) -> SizeNode:
-        return self.real(sympy.sqrt(self.expr), math.sqrt(self.hint))
+        return self.real(reals.root(sympy.sympify(self.expr)), math.sqrt(self.hint))
 
     sym_sqrt = sqrt
 
@@ -532,69 +536,3 @@ def dim_of(size: Any) -> Dim:
     """The dimension behind a size that a model computed."""
     node = getattr(size, "node", None)
     return node.dim if isinstance(node, SizeNode) else int(size)
-
-
-TESTS: Mapping[type, Callable[[Any, Any], bool]] = {
-    sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.StrictLessThan: operator.lt, sympy.LessThan: operator.le,
-    sympy.StrictGreaterThan: operator.gt, sympy.GreaterThan: operator.ge,
-}  # fmt: skip
-
-
-@lru_cache(maxsize=1 << 12)
-def is_of_integers(expr: Any) -> bool:
-    """Whether a condition is made of relations of integers alone, without quotients that are none."""
-    if type(expr) in TESTS or isinstance(expr, sympy.And | sympy.Or | sympy.Not | sympy.Add | sympy.Mul):
-        return all(map(is_of_integers, expr.args))
-    if isinstance(expr, sympy.Symbol):
-        return bool(expr.is_integer)
-    return bool(expr.is_Integer) or (type(expr) in WHOLE and all(map(is_of_integers, expr.args)))
-
-
-WHOLE = (dims.Mod, dims.FloorDiv, dims.Min, dims.Max)
-
-
-def is_true(expr: Any, sizes: Mapping[str, Any]) -> bool:
-    """Whether a condition on integers holds for sizes. Raises DimensionError where it hangs on more than they tell."""
-    test = TESTS.get(type(expr))
-    if test is not None:
-        left, right = expr.args
-        return test(dims.number_of(left, sizes), dims.number_of(right, sizes))
-    found = [is_true(each, sizes) for each in expr.args]
-    return not found[0] if isinstance(expr, sympy.Not) else (all if isinstance(expr, sympy.And) else any)(found)
-
-
-def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
-    """Whether a condition holds for sizes; None where it hangs on more than they tell."""
-    if expr is None:  # said in words
-        return None
-    if is_of_integers(expr):
-        try:
-            return is_true(expr, sizes)
-        except DimensionError:
-            return None
-        except ArithmeticError:  # a quotient by 0, of which sympy knows more
-            pass
-    try:
-        values = {s: sizes[s.name] for s in expr.free_symbols}
-    except KeyError:
-        return None
-    with suppress(DimensionError, KeyError, TypeError, ZeroDivisionError):  # real numbers, or functions of sympy's own
-        return truth_of(expr, sizes)
-    try:
-        found = expr.xreplace({s: sympy.Integer(n) for s, n in values.items()})
-        found = found.doit() if hasattr(found, "doit") else found
-    except (DimensionError, TypeError, ZeroDivisionError):
-        return None
-    return bool(found) if found in (True, False, sympy.true, sympy.false) else None
-
-
-COMPARED = {relation: compared for relation, compared, _ in RELATIONS.values()}
-
-
-def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
-    """Whether a condition of integers holds for sizes. Raises KeyError or DimensionError for others."""
-    if isinstance(expr, sympy.And | sympy.Or):
-        return (all if isinstance(expr, sympy.And) else any)([truth_of(each, sizes) for each in expr.args])
-    if isinstance(expr, sympy.Not):
-        return not truth_of(expr.args[0], sizes)
-    return COMPARED[type(expr)](*(dims.evaluate(side, sizes) for side in expr.args))

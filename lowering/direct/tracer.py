@@ -25,11 +25,12 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
+from lowering.capture.guards.answers import holds
 from lowering.capture.inputs.alike import Likes
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.sizes import Questions, RoomNode, holds, size_of
+from lowering.direct.sizes import Questions, RoomNode, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant

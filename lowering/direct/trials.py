@@ -25,6 +25,7 @@ from irkit.core.ir import Graph, Signature, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
+from lowering.capture.guards.answers import holds, is_of_integers
 from lowering.capture.guards.comparisons import as_one_comparison, as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.draws import DRAWS
@@ -33,7 +34,6 @@ from lowering.capture.widen import needless
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
-from lowering.direct.sizes import holds, is_of_integers
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.lower import Lowered

@@ -23,6 +23,7 @@ from irkit.contract.as_json import solved_symbol
 from irkit.core.ir import Fact, Graph, Port, Value
 from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
+from irkit.dims import reals
 from lowering.capture.guards.comparisons import closed
 from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, is_truth
 from lowering.errors import LoweringError, Unsupported
@@ -47,7 +48,8 @@ def condition(scope: Scope, expr: Any, origin: Origin, seen: Mapping[Any, Any] =
 def over_sizes(scope: Scope, expr: Any, seen: Mapping[Any, Any] = NONE) -> Any:
     """The same condition over irkit's symbols."""
     if isinstance(expr, sympy.core.relational.Relational):
-        return expr.func(*(sympy.sympify(scope.sizes.number(side)).xreplace(seen) for side in expr.args))
+        a, b = (sympy.sympify(scope.sizes.number(side)).xreplace(seen) for side in expr.args)
+        return expr.func(reals.side(a, b), reals.side(b, a))
     if isinstance(expr, sympy.Basic) and expr.args:
         return expr.func(*(over_sizes(scope, part, seen) for part in expr.args))
     return expr

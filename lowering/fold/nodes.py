@@ -30,6 +30,7 @@ from lowering.fold.decompose import can_decompose
 from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant
+from lowering.records.real_numbers import keep_order
 from lowering.records.sizes import Sizes, is_unbacked, truth_symbol
 from lowering.records.source_lines import source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
@@ -137,6 +138,7 @@ def call_function(scope: Scope, node: Node) -> None:
     elif isinstance(target, OpOverload) and target._schema.name in _ITEMS:
         hold(scope, node, item(scope, node))
     elif isinstance(recorded, _SIZES):
+        keep_order(node, scope.sizes)
         scope.env[node] = number_of(scope, node, size_of(scope, recorded))
     elif isinstance(recorded, list) and all(isinstance(each, _SIZES) for each in recorded) and recorded:
         scope.env[node] = [size_of(scope, each) for each in recorded]

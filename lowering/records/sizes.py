@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -11,20 +12,22 @@ import attrs
 import sympy
 
 from irkit import dims
-from irkit.dims import Dim, notation
+from irkit.dims import Dim, notation, reals, signs
 from lowering.errors import LoweringError
 
 _CALLS: Mapping[str, Any] = {
-    "FloorDiv": dims.FloorDiv, "CleanDiv": dims.FloorDiv, "Mod": dims.Mod, "PythonMod": dims.Mod,
+    "FloorDiv": dims.FloorDiv, "CleanDiv": dims.FloorDiv, "Mod": reals.remainder, "PythonMod": reals.remainder,
     "ModularIndexing": lambda x, y, z: dims.Mod(dims.FloorDiv(x, y), z),
     "Max": dims.Max, "Min": dims.Min, "CeilToInt": dims.Ceil, "FloorToInt": dims.Floor, "TruncToInt": dims.Trunc,
     "TruncToFloat": dims.Trunc, "RoundToInt": dims.Round, "ceiling": dims.Ceil, "floor": dims.Floor,
-    "IntTrueDiv": lambda a, b: a / b, "FloatTrueDiv": lambda a, b: a / b, "ToFloat": lambda x: x,
-    "PowByNatural": lambda a, b: a**b, "FloatPow": lambda a, b: a**b, "Identity": lambda x: x,
-    "OpaqueUnaryFn_sqrt": sympy.sqrt, "LShift": lambda a, b: a * 2**b, "RShift": lambda a, b: dims.FloorDiv(a, 2**b),
-    "Abs": lambda x: dims.Max(x, -x),
+    "IntTrueDiv": reals.quotient, "FloatTrueDiv": reals.quotient, "ToFloat": lambda x: x,
+    "PowByNatural": lambda a, b: a**b, "FloatPow": reals.power, "Identity": lambda x: x,
+    "OpaqueUnaryFn_sqrt": reals.root, "LShift": lambda a, b: a * 2**b, "RShift": lambda a, b: dims.FloorDiv(a, 2**b),
+    "Abs": lambda x: dims.Max(x, -x) if signs.is_whole(x) else sympy.Abs(x),
 }  # fmt: skip
-"""torch.utils._sympy.functions by name. Sizes are far below 2**53, so true division is taken as exact."""
+"""torch.utils._sympy.functions by name."""
+
+_REALS: Mapping[Any, Any] = {sympy.Add: reals.total, sympy.Mul: reals.product}
 
 _UNBACKED = re.compile(r"u\d+$|zu[fi]\d+$")
 
@@ -65,6 +68,7 @@ class Sizes:
     settled: Mapping[str, int] = MappingProxyType({})
     _known: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
     _sizes: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)  # by what torch may have replaced since
+    _told: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
     _rounded: dict[Any, tuple[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
     _made: list[Any] = attrs.field(factory=list, init=False, repr=False)
 
@@ -104,7 +108,20 @@ class Sizes:
             return sympy.Symbol(self.names.get(expr.name, expr.name), real=True)
         return dims.symbol(self.names.get(expr.name, expr.name), signed=expr.name in self.signed)
 
+    def tell(self, expr: Any, number: Any) -> None:
+        """Takes a real number for one of torch's expressions, of which torch has lost where it is rounded. Raises
+        LoweringError where it has put one expression for two numbers."""
+        if self._told.setdefault(expr, number) != number:
+            raise LoweringError(
+                f"torch takes {notation.text(number)} and {notation.text(self._told[expr])} for one number",
+                hint="compute them in the same order in the model",
+            )
+        self._known.clear()
+        self._sizes.clear()
+
     def _translate(self, expr: Any) -> Any:
+        if expr in self._told:
+            return self._told[expr]
         if expr.is_Symbol:
             return sympy.Integer(self.settled[expr.name]) if expr.name in self.settled else self.symbol(expr)
         if expr.is_Number or expr.is_NumberSymbol:
@@ -113,6 +130,8 @@ class Sizes:
             return self._translate(expr.args[0].cond.args[0])
         args = [self._translate(arg) for arg in expr.args]
         kind = type(expr)
+        if kind in _REALS and not all(map(reals.is_exact, args)):
+            return reduce(_REALS[kind], args)
         if kind in (sympy.Add, sympy.Mul, sympy.Pow):
             return kind(*args)
         if kind.__name__ in _ROUNDED and any(not s.is_integer for s in args[0].free_symbols):
@@ -151,7 +170,8 @@ class Sizes:
             return str(bool(expr))
         name = type(expr).__name__
         if name in _RELATIONS:
-            left, right = (notation.text(self.number(a)) for a in expr.args)
+            a, b = (sympy.sympify(self.number(each)) for each in expr.args)
+            left, right = notation.text(reals.side(a, b)), notation.text(reals.side(b, a))
             return f"{left} {_RELATIONS[name]} {right}"
         if name in ("And", "Or"):
             return f" {name.lower()} ".join(f"({self.condition(a)})" for a in expr.args)

@@ -19,7 +19,7 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
-from irkit.dims import Dim
+from irkit.dims import Dim, reals
 from lowering.errors import Unsupported
 
 Number = bool | int | float | complex | sympy.Basic
@@ -242,11 +242,19 @@ def symbolic(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
     if expr.is_integer and not expr.is_Float and not expr.free_symbols & numbers.keys():  # sympy: 0.0 is an integer
         return dim_scalar(dims.dim(expr))
     if expr.is_number:
-        return const(np.array(float(expr)))
-    top, bottom = sympy.fraction(expr) if isinstance(expr, sympy.Mul) else (expr, sympy.S.One)
+        return const(np.array(float(dims.number_of(expr, {}))))
+    top, bottom = reals.ratio(expr) or reals.fraction(expr)
     if bottom != 1:  # n / 3 is rounded once, n * (1 / 3) twice
         return op.Div(*(cast(symbolic(part, numbers), DType.DOUBLE) for part in (top, bottom)))
-    parts = [cast(symbolic(part, numbers), DType.DOUBLE) for part in expr.args]
+    return of_parts(expr, [cast(symbolic(part, numbers), DType.DOUBLE) for part in expr.args])
+
+
+def of_parts(expr: Any, parts: list[Value]) -> Value:
+    """An expression over its parts in double precision."""
+    if isinstance(expr, dims.Double):
+        return parts[0]
+    if isinstance(expr, dims.Mod):
+        return python_remainder(*parts)
     if isinstance(expr, sympy.Add):
         return fold_left(op.Add, parts)
     if isinstance(expr, sympy.Mul):
@@ -266,12 +274,18 @@ _FUNCTIONS = {
 }  # fmt: skip
 
 
+def python_remainder(a: Value, b: Value) -> Value:
+    """a % b of floats with the sign of b."""
+    rest = op.Mod(a, b, fmod=1)
+    return op.Where(op.Less(op.Mul(rest, b), const(np.array(0.0))), op.Add(rest, b), rest)
+
+
 def power(expr: Any, parts: list[Value]) -> Value:
     """base ** exponent, by the cheapest operator."""
     exponent = expr.args[1]
-    if exponent == -1:
-        return op.Reciprocal(parts[0])
-    return op.Sqrt(parts[0]) if exponent == sympy.Rational(1, 2) or exponent == 0.5 else op.Pow(*parts)
+    if exponent == 2:
+        return op.Mul(parts[0], parts[0])
+    return op.Sqrt(parts[0]) if exponent == sympy.S.Half else op.Pow(*parts)
 
 
 _COMPARISONS = {

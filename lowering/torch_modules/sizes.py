@@ -12,9 +12,10 @@ import torch
 
 from irkit.core.types import Type, dims_of
 from irkit.dims import Dim, label
-from irkit.dims.algebra import FloorDiv, Mod, line_of
-from irkit.dims.algebra import Max as Largest
-from irkit.dims.algebra import Min as Smallest
+from irkit.dims.algebra import line_of
+from irkit.dims.functions import FloorDiv, Mod
+from irkit.dims.functions import Max as Largest
+from irkit.dims.functions import Min as Smallest
 from irkit.errors import DimensionError
 from lowering.torch_modules.common import number
 

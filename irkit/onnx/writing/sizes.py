@@ -19,7 +19,7 @@ from irkit.core.blobs import blob
 from irkit.core.ir import Value, constant
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import DType, Tensor
-from irkit.dims import Dim, Range, signs
+from irkit.dims import Dim, Range, reals, signs
 from irkit.errors import SerializeError
 from irkit.ops.schemas import OPSET
 
@@ -39,6 +39,8 @@ _ROUNDINGS: Mapping[type[sympy.Expr], str] = {
     dims.Trunc: "",
 }
 """The operator of ONNX for each way to round; a Cast alone rounds towards zero."""
+
+_OF_REALS: Mapping[Any, str] = {sympy.Add: "Add", sympy.Mul: "Mul", dims.Max: "Max", dims.Min: "Min"}
 
 Segment = tuple[int, int, Any]
 """Where a run of sizes starts and stops, and what gives it."""
@@ -365,23 +367,41 @@ class Sizes:
             return constant(blob(np.array([float(number)])))
         if number.is_integer:
             return self._node("Cast", [self._of(number)], dtype=DType.DOUBLE, to=int(DType.DOUBLE))
-        if isinstance(number, sympy.Add):
-            return self._folded("Add", number.args)
-        if isinstance(number, sympy.Mul):
-            top, bottom = sympy.fraction(number)
-            if bottom != 1:
-                return self._node("Div", [self._real(top), self._real(bottom)], dtype=DType.DOUBLE)
-            return self._folded("Mul", number.args)
+        if isinstance(number, dims.Double):
+            return self._real(number.args[0])
+        top, bottom = reals.ratio(number) or reals.fraction(number)
+        if bottom != 1:  # once and last, so that it is rounded once
+            return self._node("Div", [self._real(top), self._real(bottom)], dtype=DType.DOUBLE)
+        operator = _OF_REALS.get(type(number))
+        if operator is not None:
+            return self._folded(operator, number.args)
         if isinstance(number, sympy.Pow):
-            base, exponent = number.as_base_exp()
-            if exponent == sympy.Rational(1, 2):
-                return self._node("Sqrt", [self._real(base)], dtype=DType.DOUBLE)
-            return self._node("Pow", [self._real(base), self._real(exponent)], dtype=DType.DOUBLE)
+            return self._real_power(*number.args)
+        if isinstance(number, dims.Mod):
+            return self._remainder(*number.args)
         raise SerializeError(
             f"the number {number} cannot be written as ONNX arithmetic",
             source=str(self.origin),
             hint="name the size in dynamic_shapes, so that it is read off an input",
         )
+
+    def _real_power(self, base: Any, exponent: Any) -> Value:
+        if exponent == sympy.S.Half:
+            return self._node("Sqrt", [self._real(base)], dtype=DType.DOUBLE)
+        if exponent == 2:
+            return self._node("Mul", [self._real(base)] * 2, dtype=DType.DOUBLE)
+        return self._node("Pow", [self._real(base), self._real(exponent)], dtype=DType.DOUBLE)
+
+    def _remainder(self, a: Any, b: Any) -> Value:
+        """a % b with the sign of b, as Python's; Mod of floats has the sign of a."""
+        top, bottom = self._real(a), self._real(b)
+        rest = self._node("Mod", [top, bottom], dtype=DType.DOUBLE, fmod=1)
+        if self.at_least(a, 0) and self.at_least(b, 0):
+            return rest
+        below = [self._node("Mul", [rest, bottom], dtype=DType.DOUBLE), self._real(sympy.Float(0))]
+        wrong = self._node("Less", below, dtype=DType.BOOL)
+        moved = self._node("Add", [rest, bottom], dtype=DType.DOUBLE)
+        return self._node("Where", [wrong, moved, rest], dtype=DType.DOUBLE)
 
     def _folded(self, op: str, parts: Iterable[sympy.Expr]) -> Value:
         ordered = sorted(parts, key=lambda p: (p.is_number, sympy.default_sort_key(p)))

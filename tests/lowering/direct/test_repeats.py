@@ -13,8 +13,8 @@ import torch
 import irkit
 from irkit import dims
 from irkit.errors import DimensionError
+from lowering.capture.guards.answers import holds
 from lowering.direct import operators
-from lowering.direct.sizes import holds
 
 
 class Layers(torch.nn.Module):

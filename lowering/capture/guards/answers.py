@@ -1,0 +1,76 @@
+"""Whether conditions on sizes hold for some."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import sympy
+
+from irkit import dims
+from irkit.errors import DimensionError
+
+TESTS: Mapping[type, Callable[[Any, Any], bool]] = {
+    sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.StrictLessThan: operator.lt, sympy.LessThan: operator.le,
+    sympy.StrictGreaterThan: operator.gt, sympy.GreaterThan: operator.ge,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 12)
+def is_of_integers(expr: Any) -> bool:
+    """Whether a condition is made of relations of integers alone, without quotients that are none."""
+    if type(expr) in TESTS or isinstance(expr, sympy.And | sympy.Or | sympy.Not | sympy.Add | sympy.Mul):
+        return all(map(is_of_integers, expr.args))
+    if isinstance(expr, sympy.Symbol):
+        return bool(expr.is_integer)
+    return bool(expr.is_Integer) or (type(expr) in WHOLE and all(map(is_of_integers, expr.args)))
+
+
+WHOLE = (dims.Mod, dims.FloorDiv, dims.Min, dims.Max)
+
+
+def is_true(expr: Any, sizes: Mapping[str, Any]) -> bool:
+    """Whether a condition on integers holds for sizes. Raises DimensionError where it hangs on more than they tell."""
+    test = TESTS.get(type(expr))
+    if test is not None:
+        left, right = expr.args
+        return test(dims.number_of(left, sizes), dims.number_of(right, sizes))
+    found = [is_true(each, sizes) for each in expr.args]
+    return not found[0] if isinstance(expr, sympy.Not) else (all if isinstance(expr, sympy.And) else any)(found)
+
+
+def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
+    """Whether a condition holds for sizes; None where it hangs on more than they tell."""
+    if expr is None:  # said in words
+        return None
+    if is_of_integers(expr):
+        try:
+            return is_true(expr, sizes)
+        except DimensionError:
+            return None
+        except ArithmeticError:  # a quotient by 0, of which sympy knows more
+            pass
+    try:
+        values = {s: sizes[s.name] for s in expr.free_symbols}
+    except KeyError:
+        return None
+    with suppress(DimensionError, KeyError, TypeError, ZeroDivisionError):  # real numbers, or functions of sympy's own
+        return truth_of(expr, sizes)
+    try:
+        found = expr.xreplace({s: sympy.Integer(n) for s, n in values.items()})
+        found = found.doit() if hasattr(found, "doit") else found
+    except (DimensionError, TypeError, ZeroDivisionError):
+        return None
+    return bool(found) if found in (True, False, sympy.true, sympy.false) else None
+
+
+def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
+    """Whether a condition holds for sizes. Raises KeyError or DimensionError where it hangs on more than they tell."""
+    if isinstance(expr, sympy.And | sympy.Or):
+        return (all if isinstance(expr, sympy.And) else any)([truth_of(each, sizes) for each in expr.args])
+    if isinstance(expr, sympy.Not):
+        return not truth_of(expr.args[0], sizes)
+    return TESTS[type(expr)](*(dims.number_of(side, sizes) for side in expr.args))
