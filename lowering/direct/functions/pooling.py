@@ -14,10 +14,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from irkit import dims
 from lowering.direct.functions.numbers import hangs_on_data, has_symbols
-from lowering.direct.sizes import dim_of
 
 
 def max_pool(
@@ -112,7 +111,7 @@ def chosen(numbers: Sequence[Any], rest: Sequence[bool], otherwise: int) -> list
 
 def is_same(a: Any, b: Any) -> bool:
     """Whether two numbers are the same at all sizes."""
-    return dims.same(dim_of(a), dim_of(b)) is True
+    return statically_known_true(a == b)
 
 
 def of_pool(kind: Callable[..., Any], own: Callable[..., Any], axes: int) -> Callable[..., Any]:
