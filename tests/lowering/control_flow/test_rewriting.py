@@ -109,15 +109,19 @@ def test_a_constant_test_chooses_as_python_does() -> None:
     assert export(constant, rewrite=True).report.rewritten == ()
 
 
-def test_sizes_leave_their_condition() -> None:
+def test_what_sizes_decide_is_a_branch_without_a_condition() -> None:
     def sized(x):
         if x.shape[0] > 2:
             return x * 2
         return x
 
+    plain = irkit.to_onnx(sized, (X,), dynamic_shapes=({0: "n"},))
+    assert any("n" in text for text, _ in plain.report.guards)
     program = irkit.to_onnx(sized, (X,), dynamic_shapes=({0: "n"},), rewrite=True)
-    assert program.report.rewritten == ()
-    assert any("n" in text for text, _ in program.report.guards)
+    assert program.report.rewritten == () and not any("n" in text for text, _ in program.report.guards)
+    for n in (1, 2, 3, 5):
+        x = torch.randn(n, *X.shape[1:])
+        assert torch.equal(program(x), sized(x))
 
 
 def test_a_variable_of_one_branch_has_a_value_where_it_is_read() -> None:
