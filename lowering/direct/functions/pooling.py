@@ -61,6 +61,8 @@ def lp_pool(
     ceil_mode: bool = False,
 ) -> torch.Tensor | None:  # fmt: skip
     """The p-norm of each window; None where `max_pool` says."""
+    if not has_symbols((kernel_size, stride)):
+        return None
     mean = avg_pool(own, axes, x.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     if mean is None:
         return None

@@ -47,6 +47,7 @@ OF_ROWS: dict[str, Function] = {
     "unfold by a size": lambda x: x.unfold(2, 1, x.size(2)),
     "pad, circular": lambda x: F.pad(x, (x.size(2) // 2, 1), mode="circular"),
     "pad, circular by all": lambda x: F.pad(x, (0, x.size(2)), mode="circular"),
+    "as_tensor": lambda x: x * torch.as_tensor(x.size(0), dtype=torch.float32, device=x.device),
     "tensor": lambda x: x * torch.tensor([[x.size(0)], [x.size(2)], [1]]),
 }
 ROWS = ({0: "batch", 2: "n"},)
