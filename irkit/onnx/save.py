@@ -28,9 +28,9 @@ AUTO_LIMIT = 1_500_000_000
 """Weights of more bytes than this go beside the model where `external` is "auto"."""
 PAGE = 4096
 """Alignment of tensors of at least that many bytes beside the model, so that they can be mapped into memory."""
-GATHERED = 1 << 18
+GATHERED = 1 << 20
 """Bytes of weights that are held at a time, to be written together: few, since the memory of those that are computed
-serves the next ones, which takes half the time that new memory takes, and stays in the cache."""
+serves the next ones, which takes half the time that new memory takes."""
 
 RESERVED = 1 << 20
 """Files of at least that many bytes have their room on the disk reserved before they are written."""

@@ -19,9 +19,9 @@ import numpy as np
 
 from irkit.errors import LoadError, StaleError
 
-CHUNK = 1 << 18
-"""Bytes that are read at a time where a content goes from file to file: they are still in the cache when they are
-written, which takes a third less time than a megabyte at a time."""
+CHUNK = 1 << 20
+"""Bytes that are read at a time where a content goes from file to file. A quarter of it stays in the cache, but leaves
+the C library asking the system anew for the memory of every model's message, which takes 3 % of optimizing GPT-2."""
 
 TICK = 20_000_000
 """Nanoseconds within which two writes may leave a file with one time: systems keep it in steps of 1 to 10 ms."""

@@ -12,6 +12,7 @@ follows. It finds next to nothing to do in the stretches, which is what makes a 
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -319,12 +320,11 @@ def distance_of(kinds: Sequence[object], size: int = GRAM) -> int:
     codes = {kind: chr(min(code, sys.maxunicode)) for code, kind in enumerate(dict.fromkeys(kinds))}
     text = "".join(map(codes.__getitem__, kinds))
     seen: dict[str, int] = {}  # a part of a text is made and looked up in a third of the time that a tuple takes
-    found: dict[int, int] = {}
+    found = defaultdict[int, int](int)
     for index in range(len(text) - size + 1):
         gram = text[index : index + size]
-        before = seen.get(gram)
-        if before is not None:
-            found[index - before] = found.get(index - before, 0) + 1
+        if gram in seen:
+            found[index - seen[gram]] += 1
         seen[gram] = index
     best = max(found, key=found.__getitem__, default=0)
     return best if best >= SHORTEST and found[best] >= (LEAST - 2) * best else 0
