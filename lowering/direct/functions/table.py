@@ -95,7 +95,8 @@ def operator_with_sizes(
     none, or that torch must take."""
     if not (has_symbols(args) or has_symbols((*kwargs.values(),))) or kwargs.get("out") is not None:
         return None, {}
-    if func is torch.Tensor.unfold and hangs_on_data(args):  # how many windows there are is asked of the example
+    numbers = (*args, *kwargs.values())
+    if func is torch.Tensor.unfold and hangs_on_data(numbers):  # how many windows there are is asked of the example
         return None, {}
     named, given = {key: value for key, value in kwargs.items() if value is not None}, list(args)
     if named.pop("requires_grad", False):

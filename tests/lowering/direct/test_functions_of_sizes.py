@@ -162,7 +162,7 @@ def test_a_convolution_by_a_size_says_that_it_is_fixed(name: str) -> None:
 def test_windows_as_long_as_data_says_are_for_the_number_of_the_example() -> None:
     def model(x: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
         number = int(size)
-        return F.avg_pool1d(x, number) + x.unfold(2, number, 3).sum(-1)
+        return F.avg_pool1d(x, number) + x.unfold(2, size=number, step=3).sum(-1)
 
     program = irkit.to_onnx(model, (torch.randn(1, 2, 6), torch.tensor(3)))
     x = torch.randn(1, 2, 6)
