@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,6 @@ from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf
 from lowering.records.pytrees import Registrations, known_cache_types, leaf_paths, unique_names
 from lowering.records.torch_internals import LOGGERS_OF_PROGRAMS, pytree
-
-"""Where torch logs what it met while it read a program."""
-
 
 RESULTS = frozenset((
     OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT, OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT,
@@ -134,7 +133,8 @@ def load_program(path: Path, known: Registrations) -> ExportedProgram:
         raise CaptureError(f"{path} holds no torch program: it is no .pt2 archive", hint=hint)
     require_program(path)
     errors: list[BaseException] = []
-    for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
+    ways = (register_caches, register_as_transformers_does, register_as_its_exporters_do)
+    for prepare in (lambda: None, *(partial(way, known) for way in ways)):
         heard = Overheard()
         try:
             prepare()
@@ -225,21 +225,31 @@ def register_caches(known: Registrations) -> None:
         known.add(kind)
 
 
-def register_as_transformers_does(known: Registrations) -> Callable[[], None]:
+def register_as_transformers_does(known: Registrations) -> None:
     """Registers DynamicCache as transformers itself does, for programs that were saved after that."""
+    import_transformers_caches()
+    before = set(pytree.SUPPORTED_NODES)
+    try:
+        from transformers.integrations import executorch
 
-    def register() -> None:
-        import_transformers_caches()
-        before = set(pytree.SUPPORTED_NODES)
-        try:
-            from transformers.integrations import executorch
+        executorch.register_dynamic_cache_export_support()
+    except (ImportError, AttributeError):
+        return
+    known.types += [kind for kind in pytree.SUPPORTED_NODES if kind not in before]
 
-            executorch.register_dynamic_cache_export_support()
-        except (ImportError, AttributeError):
-            return
-        known.types += [kind for kind in pytree.SUPPORTED_NODES if kind not in before]
 
-    return register
+def register_as_its_exporters_do(known: Registrations) -> None:
+    """Registers the caches of transformers as its exporters do, whose leaves have positions and no names."""
+    import_transformers_caches()
+    try:
+        exporters: Any = importlib.import_module("transformers.exporters.exporter_dynamo")  # since transformers 5
+        register = exporters.register_pytree_node
+    except (ImportError, AttributeError):
+        return
+    for kind in known_cache_types():
+        if kind not in pytree.SUPPORTED_NODES:
+            register(kind)
+            known.types.append(kind)
 
 
 def import_transformers_caches() -> None:

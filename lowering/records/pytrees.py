@@ -26,10 +26,14 @@ from typing import Any
 
 import torch
 
-from lowering.records.torch_internals import pytree
+from lowering.records.torch_internals import fx_pytree, pytree
 
 Path = tuple[str, ...]
 Definitions = tuple[tuple[dict[Any, Any], Any, Any], ...]
+# In the place of an entry: the table has none.
+ABSENT = object()
+# By which torch.fx opens an argument where a program knows its structure; torch.export's programs do so at each call.
+OPENED_BY_FX = (fx_pytree.SUPPORTED_NODES, fx_pytree.SUPPORTED_NODES_EXACT_MATCH)
 
 # Attributes that hold one layer's tensors under a longer name than a user would write.
 SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cache": "value"}
@@ -83,8 +87,7 @@ class Registrations:
         while self.types:
             forget(self.types.pop())
         while self.theirs:
-            for table, key, entry in self.theirs.pop():
-                table[key] = entry
+            write_entries(self.theirs.pop())
         for kind, before in self.keyless.items():
             if kind in pytree.SUPPORTED_NODES:
                 pytree.SUPPORTED_NODES[kind] = before
@@ -199,8 +202,9 @@ def definitions(*specs: pytree.TreeSpec | None) -> Definitions:
 
 
 def entries(kind: type) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
-    """What torch's tables hold of a class: (table, key, entry)."""
+    """What torch's tables hold of a class: (table, key, entry or ABSENT)."""
     yield pytree.SUPPORTED_NODES, kind, pytree.SUPPORTED_NODES[kind]
+    yield from ((table, kind, table.get(kind, ABSENT)) for table in OPENED_BY_FX)
     known = pytree.SUPPORTED_SERIALIZED_TYPES.get(kind)
     if known is not None:
         yield pytree.SUPPORTED_SERIALIZED_TYPES, kind, known
@@ -212,18 +216,21 @@ def use_definitions(known: Definitions) -> Iterator[None]:
     """A block in which torch's pytree opens classes as it did when they were captured, whoever has registered them or
     taken them out since."""
     with TABLES:
-        missing = object()
-        now = [(table, key, table.get(key, missing)) for table, key, _ in known]
-        for table, key, entry in known:
-            table[key] = entry
+        now = [(table, key, table.get(key, ABSENT)) for table, key, _ in known]
+        write_entries(known)
         try:
             yield
         finally:
-            for table, key, before in now:
-                if before is missing:
-                    table.pop(key, None)
-                else:
-                    table[key] = before
+            write_entries(now)
+
+
+def write_entries(known: Iterable[tuple[dict[Any, Any], Any, Any]]) -> None:
+    """Put entries into torch's tables, and take out those that are ABSENT."""
+    for table, key, entry in known:
+        if entry is ABSENT:
+            table.pop(key, None)
+        else:
+            table[key] = entry
 
 
 def forget(kind: type) -> None:
@@ -231,6 +238,8 @@ def forget(kind: type) -> None:
     name = getattr(pytree.SUPPORTED_SERIALIZED_TYPES.get(kind), "serialized_type_name", None)
     pytree.SUPPORTED_NODES.pop(kind, None)
     pytree.SUPPORTED_SERIALIZED_TYPES.pop(kind, None)
+    for table in OPENED_BY_FX:
+        table.pop(kind, None)
     if name is not None:
         pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(name, None)
 

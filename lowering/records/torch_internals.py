@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.export import _trace as export_trace
+from torch.fx import _pytree as fx_pytree
 from torch.fx.experimental import _config as symbolic_config
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, make_fx
 from torch.fx.experimental.sym_node import SymNode
@@ -126,6 +127,7 @@ __all__ = [
     "end_library",
     "export_trace",
     "fake_impls",
+    "fx_pytree",
     "is_traceable_wrapper_subclass",
     "make_fx",
     "math_attention",

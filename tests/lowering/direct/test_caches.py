@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from torch.fx import _pytree as fx_pytree
 from torch.utils import _pytree as pytree
 
 import irkit
@@ -19,11 +20,12 @@ from lowering.capture.inputs.alike import Likes
 from lowering.direct import equal_modules
 from lowering.direct import run as runs
 from lowering.program.files import check_file
-from lowering.records.programs import register_as_transformers_does
+from lowering.records.programs import register_as_its_exporters_do, register_as_transformers_does
 from lowering.records.pytrees import Registrations
 from tests.zoo.cases import case_named
 
 KEPT: list[Any] = []
+CACHES = [transformers.DynamicCache]
 SCALES = [1.0, 2.0, 1.0, 1.0]
 TABLE = torch.randn(4, 80)
 
@@ -254,18 +256,27 @@ def test_caches_that_transformers_registered_are_seen_as_irkit_does(name: str) -
     case = case_named(name)
     model, args, kwargs = case.build()
     with Registrations() as known:
-        register_as_transformers_does(known)()
+        register_as_transformers_does(known)
         theirs = pytree.SUPPORTED_NODES[transformers.DynamicCache]
         program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
         assert pytree.SUPPORTED_NODES[transformers.DynamicCache] is theirs  # as it was
     assert program.check(1)
 
 
-def test_a_file_saved_as_transformers_registers_caches_is_checked(tmp_path: Path) -> None:
-    """Whoever reads it has registered nothing: the program opens its arguments as it did when it was saved."""
+@pytest.mark.parametrize("twice", [False, True], ids=["as executorch does", "as its exporters do"])
+def test_a_file_saved_as_transformers_registers_caches_is_checked(tmp_path: Path, twice: bool) -> None:
+    """Whoever reads it has registered nothing: the program opens its arguments as it did when it was saved.
+
+    transformers has two ways to register a cache, and torch a table for each of its two pytrees: what one way left in
+    the table of torch.fx was met by the other way's structures."""
     model, args, kwargs = case_named("llama_cache").build()
+    left = dict(fx_pytree.SUPPORTED_NODES)
     with Registrations() as known:
-        register_as_transformers_does(known)()
+        register_as_transformers_does(known)
+        if twice:
+            known.clear()
+            assert {kind: way for kind, way in left.items() if kind not in CACHES} == fx_pytree.SUPPORTED_NODES
+            register_as_its_exporters_do(known)
         exported = torch.export.export(model, args, kwargs, strict=False)
         torch.export.save(exported, tmp_path / "model.pt2")
         given = to_onnx(exported)
