@@ -32,9 +32,17 @@ def matrix(size: Dim, out: Dim, scale: float | None, align_corners: bool, mode: 
         gap = op.Add(op.Sub(cast(iota(size), DType.DOUBLE), unsqueeze(centre, 1)), 0.5)
         raw = filtered(op.Div(gap, op.Max(step, double(1))), mode)
         total = op.ReduceSum(raw, [1])
-        return op.Div(raw, op.Where(op.Equal(total, 0), double(1), total))
+        even = op.Div(raw, op.Where(op.Equal(total, 0), double(1), total))
+        if not scale:
+            return even
+        # Where a scale factor leaves as many elements as there were, torch leaves them as they are.
+        same = op.Equal(unsqueeze(iota(out), 1), iota(size))
+        return op.Where(op.Equal(count, outs), cast(same, DType.DOUBLE), even)
     place = op.Mul(steps, step) if align_corners else op.Sub(op.Mul(op.Add(steps, 0.5), step), 0.5)
-    place = op.Max(place, double(0)) if mode == "linear" else place
+    if mode == "linear":
+        # So it does here, but for cubic weights.
+        stays = op.Equal(count, outs)
+        place = op.Max(op.Where(stays, steps, place) if scale else place, double(0))
     first = op.Floor(place)
     t = op.Sub(place, first)
     taps = ((0, op.Sub(1, t)), (1, t)) if mode == "linear" else [(k, cubic(op.Sub(t, k), -0.75)) for k in (-1, 0, 1, 2)]

@@ -34,7 +34,7 @@ def nearest_backward(spatial: int, exact: bool) -> Callable[..., Value]:
         rows = zip(range(2, 2 + spatial), input_size[2:], output_size, given, strict=True)
         for axis, size, out, scale in rows:
             if not is_unchanged(size, out, scale):
-                found = add_rows(found, nearest_places(size, out, scale, exact, kind), size, axis)
+                found = add_rows(found, nearest_places(size, out, scale, exact, kind, None if exact else 0), size, axis)
         return cast(found, kind)
 
     return convert

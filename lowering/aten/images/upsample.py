@@ -45,6 +45,9 @@ def exactly(size: Dim, out: Dim, scale: float | None) -> bool:
     return float(scale).is_integer() and dims.same(dims.mul(size, int(scale)), out) is True
 
 
+SMALL_IMAGE = 128
+"""What height and width of an upsampled image may add up to for torch's kernel of small ones."""
+
 SOME_SIZES = (1, 2, 3, 5, 7, 10, 16, 33, 100)
 
 
@@ -85,8 +88,9 @@ def nearest(x: Value, sizes: Sequence[Dim], scales: Scales, exact: bool) -> Valu
             coordinate_transformation_mode="asymmetric",
             nearest_mode="floor",
         )
+    extent = None if exact or spatial != 2 else dims.add(*sizes)
     for axis, size, out, scale in rows:
-        x = op.Gather(x, nearest_places(size, out, scale, exact, x.dtype), axis=axis)
+        x = op.Gather(x, nearest_places(size, out, scale, exact, x.dtype, extent), axis=axis)
     return x
 
 
@@ -105,8 +109,28 @@ def whole_factor(size: Dim, out: Dim, scale: float | None) -> int | None:
     return found if found and scale in (None, float(found)) else None
 
 
-def nearest_places(size: Dim, out: Dim, scale: float | None, exact: bool, dtype: DType) -> Value:
-    """(out,) indices: min(floor((i + 0.5 if exact) * ratio), size - 1), in the precision that torch computes it in"""
+def may_meet(size: Dim, out: Dim, scale: float | None, times: int) -> bool:
+    """True where a scale factor that is a little more than `times` makes just `times` as many of some size above 1."""
+    if scale is None or not times < scale < times + 0.5:
+        return False
+    return out == times * size if type(size) is int and type(out) is int else True
+
+
+def nearest_places(
+    size: Dim, out: Dim, scale: float | None, exact: bool, dtype: DType, extent: Dim | None = None
+) -> Value:
+    """(out,) indices: min(floor((i + 0.5 if exact) * ratio), size - 1), in the precision that torch computes it in
+
+    For images whose height and width add up to no more than SMALL_IMAGE (`extent`) torch has a kernel of its own, which
+    looks whether the size is as it was, or twice that, before it looks at the scale factor.
+    """
+    if extent is not None and (type(extent) is not int or extent <= SMALL_IMAGE):
+        for times in (1, 2):
+            if may_meet(size, out, scale, times):
+                met = op.Equal(dim_scalar(out), dim_scalar(dims.mul(size, times)))
+                small = op.LessOrEqual(dim_scalar(extent), const(np.array(SMALL_IMAGE)))
+                even = op.Div(iota(out), const(np.array(times)))
+                return op.Where(op.And(met, small), even, nearest_places(size, out, scale, exact, dtype))
     kind = DType.DOUBLE if dtype is DType.DOUBLE else DType.FLOAT
     shift = 0.5 if exact else 0.0
     if type(size) is int and type(out) is int:
@@ -210,13 +234,34 @@ def smooth(
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     if x.dtype.is_integer:
         return cast(op.Round(smooth(cast(x, DType.FLOAT), sizes, scales, align_corners, mode, antialias)), x.dtype)
+    stays = [may_meet(*r, 1) for r in zip(before, sizes, scales, strict=True)]
+    if any(stays) and not align_corners and (mode == "cubic" or antialias):
+        return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     # ONNX holds scales as float32.
     held = x.dtype is not DType.DOUBLE or all(s is None or s == float(np.float32(s)) for s in scales)
     if held and not align_corners and all(by_factor(*r) for r in zip(before, sizes, scales, strict=True)):
-        return op.Resize(x, None, np.array(scales, np.float32), **attributes)
+        if not any(stays):
+            return op.Resize(x, None, np.array(scales, np.float32), **attributes)
+        found = op.Resize(x, None, scales_where_changed(before, sizes, scales), **attributes)
+        return op.Reshape(found, shape_vector((*x.shape[:-spatial], *sizes)))
     if not says_all:
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     return op.Resize(x, None, None, shape_vector(sizes), **attributes)
+
+
+def scales_where_changed(before: Sequence[Dim], sizes: Sequence[Dim], scales: Scales) -> Value:
+    """(axes,) scale factors, and 1 for an axis that stays as long as it is, whose elements torch leaves as they are"""
+    given = [const(np.array([s], np.float32)) for s in scales]
+    one = const(np.array([1], np.float32))
+    return op.Concat(
+        *(
+            op.Where(op.Equal(dim_scalar(size), dim_scalar(out)), one, factor)
+            if may_meet(size, out, scale, 1)
+            else factor
+            for size, out, scale, factor in zip(before, sizes, scales, given, strict=True)
+        ),
+        axis=0,
+    )
 
 
 def by_matrices(
@@ -251,6 +296,8 @@ def matrices(
 
 def weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:
     """(out, size): how much of each element is in each result"""
+    if mode == "linear" and size == out:
+        return np.eye(size)
     matrix = np.zeros((out, size))
     for i in range(out):
         place = i * step if align_corners else (i + 0.5) * step - 0.5
@@ -266,6 +313,8 @@ def weights(size: int, out: int, step: float, align_corners: bool, mode: str) ->
 
 def antialiased_weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:
     """(out, size): as `weights`, with a filter as wide as the step where elements are skipped"""
+    if size == out:
+        return np.eye(size)
     radius, kernel = FILTERS[mode]
     wide = max(step, 1.0)
     matrix = np.zeros((out, size))

@@ -46,6 +46,34 @@ def test_images_of_any_size(way: dict[str, Any], asked: dict[str, Any]) -> None:
     check(lambda x: interpolate(x, **asked, **way), x, dynamic_shapes=SIZES, others=[(other,)])
 
 
+FACTORS = [1.1, (1.25, 2.0), 2.2, (2.1, 1.02), (0.6, 1.3)]
+FILTERED = [{"mode": "bilinear", "antialias": True}, {"mode": "bicubic", "antialias": True}]
+
+
+@pytest.mark.parametrize("way", [*(w for w in WAYS if "align_corners" not in w), *FILTERED], ids=str)
+@pytest.mark.parametrize("factor", FACTORS, ids=str)
+def test_sizes_that_a_factor_does_not_change(way: dict[str, Any], factor: Any) -> None:
+    """1.1 times 4 are 4: torch leaves such an axis as it is, but for cubic weights; nearest sees doubled ones, too."""
+    others = [(torch.randn(2, 3, h, w),) for h, w in ((2, 2), (3, 5), (9, 4), (10, 12))]
+    sizes = [{0: "batch", 2: "height", 3: "width"}]
+    check(lambda x: interpolate(x, scale_factor=factor, **way), torch.randn(2, 3, 6, 4))
+    check(
+        lambda x: interpolate(x, scale_factor=factor, **way), torch.randn(2, 3, 6, 4), dynamic_shapes=sizes,
+        others=others,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "rank"), [("linear", 1), ("nearest", 1), ("trilinear", 3), ("nearest", 3)])
+@pytest.mark.parametrize("factor", [1.1, 2.2])
+def test_lines_and_volumes_that_a_factor_does_not_change(mode: str, rank: int, factor: float) -> None:
+    """Kernels of one and three axes take the nearest element by the factor, whatever the size."""
+    x, *others = (torch.randn(1, 2, h, *[4] * (rank - 1)) for h in (5, 1, 2, 3, 4, 10, 12))
+    check(
+        lambda x: interpolate(x, scale_factor=factor, mode=mode), x, dynamic_shapes=[{2: "height"}],
+        others=[(o,) for o in others],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("way", [w for w in WAYS if w["mode"] in ("bilinear", "bicubic")], ids=str)
 def test_antialiased(way: dict[str, Any]) -> None:
     """Filters as wide as what they skip."""
