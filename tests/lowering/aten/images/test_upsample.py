@@ -57,10 +57,8 @@ def test_sizes_that_a_factor_does_not_change(way: dict[str, Any], factor: Any) -
     others = [(torch.randn(2, 3, h, w),) for h, w in ((2, 2), (3, 5), (9, 4), (10, 12))]
     sizes = [{0: "batch", 2: "height", 3: "width"}]
     check(lambda x: interpolate(x, scale_factor=factor, **way), torch.randn(2, 3, 6, 4))
-    check(
-        lambda x: interpolate(x, scale_factor=factor, **way), torch.randn(2, 3, 6, 4), dynamic_shapes=sizes,
-        others=others,
-    )  # fmt: skip
+    x = torch.randn(2, 3, 6, 4)
+    check(lambda x: interpolate(x, scale_factor=factor, **way), x, dynamic_shapes=sizes, others=others)
 
 
 @pytest.mark.parametrize(("mode", "rank"), [("linear", 1), ("nearest", 1), ("trilinear", 3), ("nearest", 3)])
@@ -68,10 +66,8 @@ def test_sizes_that_a_factor_does_not_change(way: dict[str, Any], factor: Any) -
 def test_lines_and_volumes_that_a_factor_does_not_change(mode: str, rank: int, factor: float) -> None:
     """Kernels of one and three axes take the nearest element by the factor, whatever the size."""
     x, *others = (torch.randn(1, 2, h, *[4] * (rank - 1)) for h in (5, 1, 2, 3, 4, 10, 12))
-    check(
-        lambda x: interpolate(x, scale_factor=factor, mode=mode), x, dynamic_shapes=[{2: "height"}],
-        others=[(o,) for o in others],
-    )  # fmt: skip
+    sizes, calls = [{2: "height"}], [(other,) for other in others]
+    check(lambda x: interpolate(x, scale_factor=factor, mode=mode), x, dynamic_shapes=sizes, others=calls)
 
 
 @pytest.mark.parametrize("way", [w for w in WAYS if w["mode"] in ("bilinear", "bicubic")], ids=str)
