@@ -152,9 +152,10 @@ class Blob:
             return True
         return False
 
-    @once
+    @once_watched
     def integers(self) -> tuple[int, ...] | None:
-        """The elements, flat, of integers and flags; None for other element types. Kept once they were asked for."""
+        """The elements, flat, of integers and flags; None for other element types. Kept once asked for. Raises
+        StaleError where the content has changed."""
         kind = self.dtype
         if not (kind.is_integer or kind is DType.BOOL):
             return None
@@ -179,10 +180,10 @@ class Blob:
         least, greatest = np.array(found or [(0.0, 0.0)], np.float64).T
         return float(least.min()), float(greatest.max())
 
-    @once
+    @once_watched
     def uniform(self) -> Any:
         """The number that every element of numbers is, as a Python number; None where there is none, and for NaN. Kept
-        once asked for."""
+        once asked for. Raises StaleError where the content has changed."""
         if not self.size:
             return None
         array = self.array

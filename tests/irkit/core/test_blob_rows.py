@@ -86,3 +86,13 @@ def test_rows_of_a_file_that_was_written_are_refused(tmp_path: Path) -> None:
     with pytest.raises(irkit.StaleError):
         list(rows)
     assert computed_blob(blob.dtype, blob.shape, np.negative, [blob]).by_rows is None
+
+
+@pytest.mark.parametrize("name", ["array", "integers", "uniform", "extremes", "digest"])
+def test_what_is_known_of_a_content_is_refused_once_that_was_written(name: str) -> None:
+    array = np.full(1 << 16, 3, np.int64)
+    blob = irkit.blob(array, copy=False)
+    getattr(blob, name)
+    array[:] = 4
+    with pytest.raises(irkit.StaleError):
+        getattr(blob, name)
