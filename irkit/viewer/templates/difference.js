@@ -24,7 +24,7 @@ function detailsOfDifference() {
     html += `<h3>${part}s <span class="chip">${found.length}</span></h3><div class="list">`;
     for (const c of found.slice(0, 80)) {
       const side = c.kind === "added" ? 1 : 0, id = byName[side].get(c.name);
-      html += `<button class="item" style="flex-wrap:wrap;overflow-wrap:anywhere" ${id === undefined ? "" : `data-side="${side}" data-go="${id}"`}><span class="chip ${c.kind}">${c.kind}</span><span class="what">${esc(c.name)}</span>${c.before ? `<span class="dim mono" style="flex-basis:100%">− ${esc(c.before)}</span>` : ""}${c.after ? `<span class="mono" style="flex-basis:100%">+ ${esc(c.after)}</span>` : ""}</button>`;
+      html += `<button class="item tall" ${id === undefined ? "" : `data-side="${side}" data-go="${id}"`}><span class="chip ${c.kind}">${c.kind}</span><span class="what">${esc(c.name)}</span>${c.before ? `<span class="dim mono below">− ${esc(c.before)}</span>` : ""}${c.after ? `<span class="mono below">+ ${esc(c.after)}</span>` : ""}</button>`;
     }
     html += `</div>${found.length > 80 ? `<span class="dim">and ${found.length - 80} more</span>` : ""}`;
   }

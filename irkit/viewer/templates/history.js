@@ -101,7 +101,7 @@ function firedIn(turn) {
   if (!rules.size) return "";
   return `<h3>Rules that fired</h3><div class="list">${[...rules].sort((a, b) => b[1].n - a[1].n).map(([rule, r]) => `<button class="item" data-moment="${r.first}" title="${esc(DATA.rules[rule].doc)}"><span class="what">${esc(rule)}${DATA.rules[rule].own ? ' <span class="chip changed">yours</span>' : ""}</span><span class="type">${r.n} × · ${ms(r.ms)}</span></button>`).join("")}</div>`;
 }
-function missItem(miss, model) { return `<button class="item" data-moment-of="${miss.moment}" data-go="${miss.id}" style="flex-wrap:wrap"><span class="what">${esc(miss.rule)}</span><span class="type">${miss.matched ? "declined" : Math.round(miss.near * 100) + "% matched"}</span><span class="dim" style="flex-basis:100%">${esc(miss.path + (miss.path ? ": " : "") + miss.reason)}</span></button>`; }
+function missItem(miss, model) { return `<button class="item tall" data-moment-of="${miss.moment}" data-go="${miss.id}"><span class="what">${esc(miss.rule)}</span><span class="type">${miss.matched ? "declined" : Math.round(miss.near * 100) + "% matched"}</span><span class="dim below">${esc(miss.path + (miss.path ? ": " : "") + miss.reason)}</span></button>`; }
 function storyOfNode(node) { // near misses at a value, and the moments that touched it
   const misses = (DATA.misses || []).filter(m => m.id === node.id), touched = [];
   MOMENTS.forEach((m, i) => { if (m.kind !== "pass" && (m.remove.includes(node.id) || m.add.some(r => r[0] === node.id) || m.root === node.id)) touched.push(i + 1); });
@@ -131,7 +131,7 @@ window.paintTrack = function () {
       const left = x(i), right = x(end) - 1; ctx.fillStyle = v("soft"); ctx.beginPath(); ctx.roundRect(left, 2, Math.max(1, right - left), 27, 4); ctx.fill();
       const label = TURNS[last].title;
       ctx.font = '11px system-ui, sans-serif'; ctx.fillStyle = v("dim"); ctx.textBaseline = "top";
-      const fits = right - left < 30 ? "" : fitted(label, '11px system-ui, sans-serif', right - left - 2); if (fits.length > 3) ctx.fillText(fits, left + 1, 33);
+      const fits = right - left < 30 ? "" : fitted(label, '11px system-ui, sans-serif', right - left - 2); if (fits.length > 3) ctx.fillText(fits, left + 1, 37);
     }
   });
   const wide = Math.max(1, Math.min(7, (w - 12) / n - 1));

@@ -122,7 +122,12 @@ function finish(items, all, layers, alone, edges, chains, rank) {
   });
   let height = layers.length ? y - GAP_Y : 0;
   if (!layers.length) { left = 0; right = 0; }
-  if (alone.length) { // without any edge: rows below the rest
+  const room = alone.reduce((sum, item) => sum + item.h + GAP_Y / 2, 0);
+  if (alone.length && layers.length && room <= height + GAP_Y) { // without any edge: beside the rest, where no line passes
+    const x = right + GAP_X, wide = Math.max(...alone.map(item => item.w)); y = 0;
+    for (const item of alone) { item.x = x + wide / 2; item.y = y; y += item.h + GAP_Y / 2; }
+    right = x + wide;
+  } else if (alone.length) { // rows below the rest, where these are too many
     const across = Math.max(right - left, Math.sqrt(alone.reduce((sum, item) => sum + (item.w + GAP_X) * (item.h + GAP_Y), 0)) * 1.3);
     let x = left, line = 0; y = layers.length ? height + GAP_Y : 0;
     for (const item of alone) {

@@ -101,6 +101,11 @@ document.addEventListener("keydown", event => {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+  if (event.target.id === "track" && /^Arrow|^Home$|^End$/.test(event.key)) { // a slider moves by arrows
+    event.preventDefault();
+    if (event.key === "Home" || event.key === "End") moveTo_(event.key === "Home" ? 0 : MOMENTS.length); else moveBy(/Left|Down/.test(event.key) ? -1 : 1);
+    return;
+  }
   const view = app.view, act = {
     "/": () => $("search").focus(), ArrowUp: () => step("up"), ArrowDown: () => step("down"), ArrowLeft: () => step("left"), ArrowRight: () => step("right"),
     Enter: () => { if (app.chosen && app.chosen.children) { view.toggle(app.chosen); outlined(); } else if (app.hits.length) nextHit(1); },
@@ -129,7 +134,7 @@ function rowsById(graph) { return new Map(graph.rows.map(row => [row[0], row]));
 function pane(caption) { const made = document.createElement("div"); made.className = "pane"; $("panes").append(made); const view = new GraphView(made, caption, on); app.views.push(view); return view; }
 function begin() {
   theme(firstTheme());
-  $("subtitle").textContent = DATA.subtitle || "";
+  $("subtitle").textContent = $("title").parentElement.title = DATA.subtitle || "";
   if (DATA.kind === "difference") beginDifference();
   else {
     app.view = pane(""); app.view.graph = DATA.graphs[0];

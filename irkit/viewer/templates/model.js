@@ -55,7 +55,7 @@ class Model {
       if (!owner) return root;
       let outer = owned.get(body.owner);
       if (!outer) { const at = groupOf(owner); outer = child(at, at.key + "/%" + owner.id, titleOf(owner)); outer.node = owner.id; owned.set(owner.id, outer); }
-      return child(outer, outer.key + "/&" + number, body.word + (body.name && body.name !== "body" ? " " + body.name : ""));
+      return child(outer, outer.key + "/&" + number, body.word + (body.name && body.name !== "body" && body.name !== body.word + "_branch" ? " " + body.name : ""));
     };
     const groupOf = node => {
       let at = node.body >= 0 ? bodyGroup(node.body) : root;

@@ -25,10 +25,10 @@ function outlineRow(row) {
   const pad = 10 + row.depth * 14, on = row.thing === app.chosen ? " on" : "";
   if (row.thing.children) {
     const at = row.thing;
-    return `<div class="row${on}" role="treeitem" style="" title="${esc(at.key)}"><span style="width:${pad - 10}px;flex:none"></span><span class="twist">${app.view.open.has(at.key) ? "▼" : "▶"}</span>${at.node !== undefined ? dot(app.view.model.nodes.get(at.node).op) : ""}<span>${esc(at.label)}</span>${badge(at)}<span class="count">${at.size}</span></div>`;
+    return `<div class="row${on}" role="treeitem" style="" title="${esc(at.key)}"><span style="width:${pad - 10}px;flex:none"></span><span class="twist">${app.view.open.has(at.key) ? "▼" : "▶"}</span>${at.node !== undefined ? dot(app.view.model.nodes.get(at.node).op) : ""}<span class="label">${esc(at.label)}</span>${badge(at)}<span class="count">${at.size}</span></div>`;
   }
   const node = row.thing, status = app.view.model.status.get(node.id);
-  return `<div class="row${on} ${status || ""}" role="treeitem" title="${esc(node.name + " " + node.type)}"><span style="width:${pad - 10}px;flex:none"></span><span class="twist"></span>${dot(node.op)}<span>${esc(node.op === PARAM || node.op === "result" ? labelOf(node) : titleOf(node))}</span><span class="count mono">${esc(node.op === PARAM || node.op === "result" ? node.type : node.name)}</span></div>`;
+  return `<div class="row${on} ${status || ""}" role="treeitem" title="${esc(node.name + " " + node.type)}"><span style="width:${pad - 10}px;flex:none"></span><span class="twist"></span>${dot(node.op)}<span class="label">${esc(node.op === PARAM || node.op === "result" ? labelOf(node) : titleOf(node))}</span><span class="count mono">${esc(node.op === PARAM || node.op === "result" ? node.type : node.name)}</span></div>`;
 }
 function dot(op) { return `<span class="dot" style="background:${colorOf(op, document.documentElement.dataset.theme === "dark")}"></span>`; }
 function outlineRows(view) {
@@ -65,7 +65,7 @@ function itemOf(model, id, note) {
   if (!node) return `<div class="item"><span class="what dim">_</span></div>`;
   const content = node.constant >= 0 ? DATA.contents[node.constant] : null;
   const what = node.op === CONSTANT ? (content && content.name) || (content ? firstOf(content) : node.name) : node.op === PARAM ? labelOf(node) : `${titleOf(node)} ${node.name}`;
-  return `<button class="item" data-go="${id}">${dot(node.op)}<span class="what">${esc(what)}</span><span class="type">${esc(node.type)}</span></button>`;
+  return `<button class="item" data-go="${id}" title="${esc(what + " " + node.type)}">${dot(node.op)}<span class="what">${esc(what)}</span><span class="type">${esc(node.type)}</span></button>`;
 }
 function detailsOfNode(view, node) {
   const { model } = view, status = model.status.get(node.id), users = model.usersOf(node.id);

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from functools import lru_cache
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +29,18 @@ def chromium() -> str:
     return found
 
 
-def document_after(page: Path, fragment: str, folder: Path) -> str:
-    """The document that a page has become once its scripts have run."""
-    command = [chromium(), *OPTIONS, f"--user-data-dir={folder}", "--dump-dom", f"{page.as_uri()}#{fragment}"]
+def document_after(page: Path, fragment: str, folder: Path, width: int = 800, height: int = 600) -> str:
+    """The document that a page has become once its scripts have run, in a window of that size."""
+    command = [chromium(), *OPTIONS, f"--user-data-dir={folder}", f"--window-size={width},{height}", "--dump-dom"]
+    command.append(f"{page.as_uri()}#{fragment}")
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def told_by(page: Path, script: str, folder: Path, fragment: str = "", width: int = 1400) -> Any:
+    """What an expression of JavaScript is, in a page that has opened in a window of that width."""
+    said = f"<script>document.documentElement.dataset.told = JSON.stringify({script});</script></body>"
+    asked = folder.with_suffix(".html")
+    asked.write_text(page.read_text("utf-8").replace("</body>", said), "utf-8")
+    found = re.search(r'data-told="([^"]*)"', document_after(asked, fragment, folder, width, 900))
+    assert found, "the script has failed"
+    return json.loads(unescape(found[1]))
