@@ -41,7 +41,9 @@ def bound_graph(graph: Graph, weights: Mapping[str, Blob], *, strict: bool = Tru
         raise GraphError(
             f"the graph has no parameter and no weight called {unknown[0]!r}"
             + (f", nor {len(unknown) - 1} more of the names given" if unknown[1:] else ""),
-            hint=f"did you mean {near[0]!r}?" if near else "strict=False leaves out what the graph does not have",
+            hint=f"did you mean {near[0]!r}?"
+            if near
+            else "strict=False, in a shell --no-strict, leaves out what the graph lacks",
         )
     if not given:
         return graph.with_results(results)

@@ -51,7 +51,7 @@ def unknown(graph: Graph, key: object, known: Iterable[str]) -> GraphError:
     names = {str(name): None for name in known if name}
     near = get_close_matches(str(key), names, SHOWN) or [n for n in names if str(key) and str(key) in n][:SHOWN]
     near = near or (list(names) if len(names) <= SHOWN else [])
-    hint = f"near it: {', '.join(near)}" if near else "str(graph) shows the names that there are"
+    hint = f"near it: {', '.join(near)}" if near else "str(graph), or `irkit show`, prints the names that there are"
     return GraphError(f"the graph {graph.name} has no value called {key!r}", hint=hint)
 
 

@@ -147,13 +147,14 @@ def explain(
     chosen = rules_in(rules) if names_file(rules) else standard.selected(2, rules, None)
     graph = read_graph(model)
     graph = standard.optimize(graph) if optimized else graph
-    found = list(explain_rules(tuple(chosen), graph))
+    explained = explain_rules(tuple(chosen), graph)
+    found = list(explained)
     shown = found[: top or None]
     if as_json:
         typer.echo(as_text([facts_of(each) for each in shown]))
         return
     if not found:
-        typer.echo("there is no value that this is about")
+        typer.echo(str(explained))
         return
     applied = sum(each.applies for each in found)
     declined = sum(each.matched and not each.applies for each in found)
@@ -242,6 +243,8 @@ def profile(
     """
     from irkit.toolbox.profile import profile_models
 
+    if rules and not optimize:
+        raise typer.BadParameter("rules are of what --optimize makes: give that, too", param_hint="'--rules'")
     graph = read_graph(model)
     feeds, told = inputs_for(graph, sizes or [], inputs, ranges or [], seed)
     models: list[tuple[str, Graph, Path | None]] = [prepared(model.name, model, graph)]

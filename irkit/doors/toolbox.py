@@ -197,8 +197,8 @@ def stats(
     if as_json:
         typer.echo(as_text(found.as_json(cast("By", by))))
         return
-    typer.echo(str(found))
     rows = found.by(cast("By", by))
+    typer.echo(str(found))
     table = Table(by, "nodes", "parameters", "FLOPs", "bytes read", "bytes written")
     for each in rows[: top or None]:
         cells = (str(each.nodes), str(each.parameters), *map(notation.text, (each.flops, each.read, each.written)))

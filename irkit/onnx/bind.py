@@ -98,7 +98,10 @@ def weights_in(file: StoredFile) -> dict[str, Blob]:
         described = {name: each for name, each in header.items() if name != "__metadata__"}
         return {name: weight_at(file, start, name, each) for name, each in described.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise LoadError(f"the file {file.path.name!r} is not of safetensors: {error}") from error
+        raise LoadError(
+            f"the file {file.path.name!r} is not of safetensors: {error}",
+            hint="give a .safetensors file, or the .index.json of several; safetensors.numpy.save_file writes one",
+        ) from error
 
 
 def weight_at(file: StoredFile, start: int, name: str, described: Mapping[str, Any]) -> Blob:

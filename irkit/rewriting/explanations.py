@@ -21,6 +21,9 @@ from irkit.rewriting.joint_rules import instances
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, rule_set
 from irkit.rewriting.type_checks import refuse_other_type, refused_error, result_types, values_given
 
+ROOTS = 5
+"""Of how many rules it is said what they look for."""
+
 LINES = 10
 """How many explanations the text of a list shows."""
 
@@ -68,6 +71,8 @@ class Explanations:
     declines, then the near matches, the nearest first."""
 
     found: tuple[Explanation, ...]
+    begin: str = ""
+    """Which rules were asked, and the operators that the pattern of each ends in."""
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.found)
@@ -80,7 +85,7 @@ class Explanations:
 
     def __str__(self) -> str:
         if not self.found:
-            return "there is no value that this is about"
+            return f"nothing here could be the root of these patterns: {self.begin}"
         applied = sum(e.applies for e in self.found)
         declined = sum(e.matched and not e.applies for e in self.found)
         head = f"applies at {applied}, declines at {declined}, does not match at {len(self) - applied - declined}"
@@ -107,7 +112,15 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
         raise GraphError(f"{value!r} is neither a value nor a graph", hint="ask about graph.results[0], or the graph")
     asked = places(value) if isinstance(value, Graph) else ((value, graph),)
     found = [explanation_of(each, v, g) for v, g in asked for each in rules if is_about(each, v)]
-    return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))
+    return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))), roots_of(rules))
+
+
+def roots_of(rules: Rules) -> str:
+    """The operators that the patterns of rules end in, rule by rule, of the first few."""
+    said = [
+        f"{rule.name} looks for {' or '.join(sorted(root_ops(rule.pattern) or ('any operator',)))}" for rule in rules
+    ]
+    return ", ".join([*said[:ROOTS], *([f"and {len(said) - ROOTS} more"] if len(said) > ROOTS else [])])
 
 
 def places(graph: Graph) -> Iterator[tuple[Value, Graph]]:

@@ -34,7 +34,7 @@ def write_rule(name: str, folder: Path) -> list[Path]:
     made = {folder / file: text for file, text in files_of_rule(name).items()}
     there = [path.name for path in made if path.exists()]
     if there:
-        raise IrkitError(f"{', '.join(there)} is there already", hint="choose another name, or another --folder")
+        raise IrkitError(f"there already: {', '.join(there)}", hint="choose another name, or another --folder")
     if not folder.is_dir():
         raise IrkitError(f"there is no folder {str(folder)!r}", hint="make it first, or choose another one")
     for path, text in made.items():

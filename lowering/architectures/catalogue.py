@@ -111,6 +111,7 @@ ARCHITECTURES = all_architectures()
 def architecture(name: str) -> Architecture:
     """The architecture of that name. Raises IrkitError for none, with the nearest names."""
     if name not in ARCHITECTURES:
-        near = ", ".join(get_close_matches(name, ARCHITECTURES, 3)) or "irkit validate --list shows all"
-        raise IrkitError(f"there is no architecture {name!r}", hint=f"near it: {near}")
+        near = ", ".join(get_close_matches(name, ARCHITECTURES, 3))
+        hint = f"near it: {near}" if near else "`irkit validate --list` shows all"
+        raise IrkitError(f"there is no architecture {name!r}", hint=hint)
     return ARCHITECTURES[name]
