@@ -1,6 +1,6 @@
 """Generation on ONNX Runtime beside torch and other libraries: tokens a second, time to the first token, memory.
 
-`python -m benchmarks.generation [--layers 8] [--width 256] [--prompt 32] [--tokens 64] [--batch 1] [--call]
+`python -m benchmarks.generation [--layers 8] [--width 256] [--prompt 32] [--tokens 64] [--batch 1] [--call [--read MB]]
 [--only NAME ...]`
 
 Each way runs in a process of its own, so that its memory is its own, and generates as many tokens greedily from the
@@ -19,7 +19,8 @@ same weights; tokens are compared with eager's. Times are the least of three run
 | irkit in genai | what `lowering.export_hf(model, folder, "genai")` writes, in the same |
 
 `--call` measures instead what a call of a bound program costs above its session, a step of one token behind the prompt,
-beside `run_with_iobinding` of the same session over the same OrtValues: in turns in one process, by CPU time.
+beside `run_with_iobinding` of the same session over the same OrtValues: in turns in one process, by CPU time. With
+`--read` the processor's caches hold other memory when a call begins.
 
 optimum wants an older transformers, and so an environment of its own: `--optimum PATH` names its python, by default
 that which `make layouts` installs.
@@ -276,14 +277,17 @@ def calls_of(
 
 def print_calls(options: argparse.Namespace) -> None:
     """Prints what a call costs above the session: the least of each, and the median of the differences of each turn."""
+    import numpy as np
     import torch
 
     torch.set_num_threads(options.threads)
     session, ways, renew = calls_of(options)
+    other = np.ones(options.read * 1_000_000 // 8)
     seen: dict[str, list[float]] = {name: [] for name in ("session", *ways)}
     for _ in range(options.turns):
         for name, call in {"session": session, **ways}.items():
             renew()
+            other.sum()
             start = time.thread_time_ns()
             call()
             seen[name].append((time.thread_time_ns() - start) / 1e3)
@@ -370,6 +374,9 @@ def main() -> None:
     parser.add_argument("--optimum", default=str(HERE.parent / "build" / "layouts" / "optimum" / "bin" / "python"))
     parser.add_argument("--call", action="store_true", help="measure what a call of a bound program costs instead")
     parser.add_argument("--turns", type=int, default=1000, help="of that")
+    parser.add_argument(
+        "--read", type=int, default=0, help="of that: MB of other memory that are read before each call"
+    )
     parser.add_argument("--task", choices=("write", "measure"), help="do this in this process, and print JSON")
     parser.add_argument("--way", choices=WAYS)
     parser.add_argument("--folder", type=Path)

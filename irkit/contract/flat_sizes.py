@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import attrs
 import sympy
@@ -12,9 +14,11 @@ from irkit.contract.sizes import ENFORCED
 from irkit.core.ir import Graph
 from irkit.core.types import Tensor
 from irkit.dims import Dim, Range, notation
+from irkit.dims.condition_source import condition_source
 from irkit.dims.conditions import holds
 from irkit.dims.known_conditions import always_holds, bound_of
 
+Sizes = Callable[[Sequence[Sequence[int]], Mapping[int, int]], "dict[str, int] | None"]
 NUMBER = -1
 """In the place of an axis: the number that the input itself is."""
 
@@ -89,47 +93,64 @@ class FlatSizes:
             conditions,
         )
 
-    def sizes(self, shapes: Sequence[tuple[int, ...]], numbers: Mapping[int, int]) -> dict[str, int] | None:
-        """The value of each symbol for inputs of these shapes, and these numbers for those that are numbers; None where
-        `binding_of` or `check_sizes` would raise, which then say why."""
-        if not self.fits(shapes):
-            return None
-        found = {name: numbers[i] if axis == NUMBER else shapes[i][axis] for name, i, axis in self.told}
-        for name, i, axis in self.again:
-            if (numbers[i] if axis == NUMBER else shapes[i][axis]) != found[name]:
-                return None
+    @cached_property
+    def sizes(self) -> Sizes:
+        """What takes the shapes of the inputs, and the numbers of those that are numbers, and returns the value of each
+        symbol; None where `binding_of` or `check_sizes` would raise, which then say why.
+
+        It is one function of Python, made of the rows: to go through them costs a call for each part of a condition.
+        """
+        made: dict[str, Any] = {}
+        exec(compile(self.source, "<sizes>", "exec"), {"asked": holds}, made)
+        return made["sizes"]
+
+    @property
+    def source(self) -> str:
+        """The source of that function. Names of symbols stand in it as texts only."""
+        variables = {name: f"s{at}" for at, (name, _, _) in enumerate(self.told)}
+        lines = [*self.lines_of_shapes(), *(f"s{at} = {place(i, axis)}" for at, (_, i, axis) in enumerate(self.told))]
+        wrong = [f"{place(i, axis)} != {variables[name]}" for name, i, axis in self.again]
         for name, least, most in self.ranges:
-            if found[name] < least or (most is not None and found[name] > most):
-                return None
-        return found if self.agrees(found, shapes) else None
-
-    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
-        """Whether these shapes have the ranks and the fixed sizes, and are the same where the graph says so."""
-        for i, rank in self.ranks:
-            if len(shapes[i]) != rank:
-                return False
-        for i, other in self.same:
-            if shapes[i] != shapes[other]:
-                return False
-        for i, axis, size in self.fixed:  # noqa: SIM110 (a generator is a call for each)
-            if shapes[i][axis] != size:
-                return False
-        return True
-
-    def agrees(self, found: Mapping[str, int], shapes: Sequence[tuple[int, ...]]) -> bool:
-        """Whether the dimensions that are computed of symbols, and the conditions, agree with these values of them."""
+            wrong.append(f"{variables[name]} < {least}")
+            wrong += [] if most is None else [f"{variables[name]} > {most}"]
         for number, terms, i, axis in self.sums:
-            for name, factor in terms:
-                number += factor * found[name]
-            if shapes[i][axis] != number:
-                return False
-        for condition, name, i, axis in self.computed:
-            if holds(condition, {**found, name: shapes[i][axis]}) is not True:
-                return False
-        for condition in self.conditions:  # noqa: SIM110
-            if holds(condition, found) is False:
-                return False
-        return True
+            whole = " + ".join((str(number), *(f"{factor} * {variables[name]}" for name, factor in terms)))
+            wrong.append(f"{place(i, axis)} != {whole}")
+        found = f"{{{', '.join(f'{name!r}: {variable}' for name, variable in variables.items())}}}"
+        left = [f"found = {found}"]
+        for text, name, i, axis in self.computed:
+            written = condition_source(text, {**variables, name: place(i, axis)})
+            if written is None:
+                left.append(f"if asked({text!r}, {{**found, {name!r}: {place(i, axis)}}}) is not True: return None")
+            else:
+                wrong.append(f"not {written}")
+        for text in self.conditions:
+            written = condition_source(text, variables)
+            if written is None:
+                left.append(f"if asked({text!r}, found) is False: return None")
+            else:
+                wrong.append(f"not {written}")
+        lines += [f"if {each}: return None" for each in wrong]
+        body = "\n".join(f"        {line}" for line in (*lines, *left, "return found"))
+        return f"def sizes(shapes, numbers):\n    try:\n{body}\n    except ZeroDivisionError:\n        return None\n"
+
+    def lines_of_shapes(self) -> Iterator[str]:
+        """What reads the shapes, and ends where one has another rank, or another size where that is fixed."""
+        ranks = dict(self.ranks)
+        for i, rank in self.ranks:
+            yield f"a{i} = shapes[{i}]"
+            yield f"if len(a{i}) != {rank}: return None"
+        for i, other in self.same:
+            yield f"a{i} = shapes[{i}]"
+            unlike = (f" or a{i}[{axis}] != a{other}[{axis}]" for axis in range(ranks[other]))
+            yield f"if len(a{i}) != {ranks[other]}{''.join(unlike)}: return None"
+        for i, axis, size in self.fixed:
+            yield f"if a{i}[{axis}] != {size}: return None"
+
+
+def place(i: int, axis: int) -> str:
+    """The source of a size of an input, or of the number that it is."""
+    return f"numbers[{i}]" if axis == NUMBER else f"a{i}[{axis}]"
 
 
 def sum_of(dim: Dim) -> tuple[int, tuple[tuple[str, int], ...]] | None:

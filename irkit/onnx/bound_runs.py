@@ -46,6 +46,12 @@ class BoundRun:
     inputs: Sequence[str]
     outputs: Sequence[str]
     options: Any = attrs.field(factory=onnxruntime.RunOptions)
+    devices: Sequence[Any] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: devices_of(self), takes_self=True)
+    )
+    """Where each output shall lie."""
+    run: Any = attrs.field(init=False, default=attrs.Factory(lambda self: runner_of(self), takes_self=True))
+    """What runs the session over vectors of values."""
 
     def __call__(self, given: Any) -> Any:
         """The outputs in order, for an `OrtValueVector` of the inputs. Raises StaleError where a weight that is read in
@@ -55,9 +61,7 @@ class BoundRun:
         found = OrtValueVector()
         if not self.outputs:  # ONNX Runtime refuses to be asked for nothing
             return found
-        self.session.inner._sess.run_with_ortvaluevector(
-            self.options, self.inputs, given, self.outputs, found, [CPU_DEVICE] * len(self.outputs)
-        )
+        self.run(self.options, self.inputs, given, self.outputs, found, self.devices)
         return found
 
     def into(self, given: Any, places: Mapping[str, Any]) -> Any:
@@ -74,6 +78,16 @@ class BoundRun:
                 binding.bind_output(name, CPU_DEVICE)
         self.session.inner._sess.run_with_iobinding(binding, self.options)
         return binding.get_outputs()
+
+
+def devices_of(run: BoundRun) -> Sequence[Any]:
+    """The CPU for each output."""
+    return [CPU_DEVICE] * len(run.outputs)
+
+
+def runner_of(run: BoundRun) -> Any:
+    """What runs a session over vectors of values."""
+    return run.session.inner._sess.run_with_ortvaluevector
 
 
 def held_values() -> Any:

@@ -12,6 +12,7 @@ from irkit.contract.flat_sizes import FlatSizes
 from irkit.contract.sizes import check_sizes, sizes_after
 from irkit.errors import ContractError, IrkitError
 from irkit.onnx.bound_runs import BoundRun, array_held, held_values
+from lowering.fold.scope import Check
 from lowering.program.arguments import same_scalar, sequence_of
 from lowering.program.bound_parts import (
     Argument,
@@ -21,25 +22,20 @@ from lowering.program.bound_parts import (
     arguments_of,
     entries_of,
     exits_of,
-    is_plain,
     is_written_in_place,
     kept_inputs,
     paths_out,
-    places_of,
     put,
-    sizes_without,
-    tensor_held,
-    twins_of,
+    tensor_crossing,
 )
+from lowering.program.bound_steps import MISSING, Shown, Step, step_of, value_at
 from lowering.program.failures import breach, refusal
 from lowering.records.flat_structures import Builder, builder_of, nodes_of, take_leaf
 from lowering.records.tensor_versions import ManyWatches
-from lowering.records.types import as_pairs, from_pairs, tensor_of
+from lowering.records.types import tensor_of
 
 if TYPE_CHECKING:
     from lowering.program.program import Program
-
-MISSING = object()
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -53,7 +49,6 @@ class Bound:
 
     program: Program
     entries: tuple[Entry, ...]
-    places: tuple[tuple[int, int, Entry, bool], ...]
     exits: tuple[Exit, ...]
     arguments: tuple[Argument, ...]
     baked: tuple[tuple[int, Any], ...]
@@ -61,9 +56,13 @@ class Bound:
     names: list[str]
     overwritten: frozenset[str]
     build: Builder
-    left_out: frozenset[int]
     sizes: FlatSizes | None
-    sizes_kept: FlatSizes | None
+    step: Step | None
+    shown: Shown
+    next: tuple[Exit, ...]
+    computed_next: tuple[int, ...]
+    checks: tuple[Check, ...]
+    is_sized_by_data: bool
     direct: BoundRun
     state: Mapping[str, torch.Tensor]
     contents: ManyWatches
@@ -83,18 +82,22 @@ class Bound:
         exits, asked = exits_of(program, sorted({*needed, *following.values()}))
         outputs = program.session.outputs
         asked += range(len(exits), len(outputs))  # the conditions that only the data decides
-        scalars, twins = captured.scalars, twins_of(program, following)
+        scalars, names = captured.scalars, list(following)
         sizes = FlatSizes.of(program.graph, program.ready)
+        states, after = program.lowered.initial_state, tuple(exits[i] for i in following.values())
+        state = {name: tensor_of(program.array(name, each)) for name, each in states.items()}
         return cls(
-            program, entries, places_of(entries, following, twins), exits, arguments,
+            program, entries, exits, arguments,
             tuple((i, scalars[name]) for i, name in enumerate(captured.input_names) if name in scalars),
-            following, list(following),
+            following, names,
             frozenset(n for n, i in following.items() if in_place and is_written_in_place(program, n, i)),
-            builder(program, left_out), left_out,
-            sizes, None if sizes is None else sizes_without(sizes, entries, twins),
+            builder(program, left_out),
+            sizes, step_of(program, entries, arguments, following, sizes, state),
+            Shown.of(program.lowered.outputs, exits, left_out),
+            after, tuple(each.output for each in after) if all(each.output >= 0 for each in after) else (),
+            program.checks, program.is_sized_by_data,
             BoundRun(program.session, [entry.name for entry in entries], [outputs[i] for i in asked]),
-            {name: tensor_of(program.array(name, each)) for name, each in program.lowered.initial_state.items()},
-            ManyWatches.of(program.watched.watches),
+            state, ManyWatches.of(program.watched.watches),
         )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,6 +128,10 @@ class Bound:
         self, kwargs: Mapping[str, Any], args: Sequence[Any] = (), kept: Kept | None = None
     ) -> tuple[Any, Mapping[str, int]] | None:
         """(inputs, sizes) of a call that the program plainly takes; None for what needs a closer look."""
+        if kept is not None and self.step is not None and kept.names is self.names and not args:
+            given = self.step.given(kwargs, kept.held)
+            if given is not None:
+                return given
         leaves = self.leaves(args, kwargs, kept)
         return None if leaves is None else self.given(leaves, kept)
 
@@ -170,11 +177,10 @@ class Bound:
             # True is no 1, and the very object is the same constant
             if given is not value and given is not MISSING and not same_scalar(given, value):
                 return None
-        if kept is not None and kept.source is self.program and list(kept.values) == self.names:
-            return self.given_beside(leaves, kept)
+        values = {} if kept is None else kept.values
         vector, shapes, numbers = held_values(), list[tuple[int, ...]](), dict[int, int]()
         for i, entry in enumerate(self.entries):
-            held = None if kept is None else kept.values.get(entry.name)
+            held = values.get(entry.name)
             if held is not None:
                 if entry.leaf >= 0 and leaves[entry.leaf] is not MISSING:
                     return None
@@ -183,7 +189,7 @@ class Bound:
                 if entry.is_number:
                     numbers[i] = int(held.numpy())
                 continue
-            tensor = self.state[entry.name] if entry.leaf < 0 else self.crossing(entry, leaves[entry.leaf])
+            tensor = self.state[entry.name] if entry.leaf < 0 else tensor_crossing(entry, leaves[entry.leaf])
             if tensor is None:
                 return None
             if entry.is_number:
@@ -192,41 +198,6 @@ class Bound:
             shapes.append(tensor.shape)
         sizes = self.sizes.sizes(shapes, numbers)
         return None if sizes is None else (vector, sizes)
-
-    def given_beside(self, leaves: Sequence[Any], kept: Kept) -> tuple[Any, Mapping[str, int]] | None:
-        """The same beside what an earlier run of the same program kept: one shape is read of those that are alike."""
-        held, none = list(kept.values.values()), ()
-        vector, numbers = held_values(), dict[int, int]()
-        shapes: list[tuple[int, ...]] = [none] * len(self.entries)
-        push = vector.push_back
-        for i, at, entry, is_read in self.places:
-            if at >= 0:
-                value = held[at]
-                push(value)
-                if not is_read:
-                    continue
-                shapes[i] = tuple(value.shape())
-                if entry.is_number:
-                    numbers[i] = int(value.numpy())
-                continue
-            tensor = self.state[entry.name] if entry.leaf < 0 else self.crossing(entry, leaves[entry.leaf])
-            if tensor is None:
-                return None
-            if entry.is_number:
-                numbers[i] = leaves[entry.leaf]
-            put(vector, tensor)
-            shapes[i] = tensor.shape
-        sizes = None if self.sizes_kept is None else self.sizes_kept.sizes(shapes, numbers)
-        return None if sizes is None else (vector, sizes)
-
-    def crossing(self, entry: Entry, leaf: Any) -> torch.Tensor | None:
-        """An argument as the tensor that the session takes for it; None for what is not plainly that."""
-        if entry.is_number:
-            return torch.tensor(leaf) if type(leaf) is int and entry.taken is torch.int64 else None
-        if not is_plain(leaf, entry.given):
-            return None
-        tensor: torch.Tensor = as_pairs(leaf) if entry.is_complex else leaf.detach() if leaf.requires_grad else leaf
-        return tensor if tensor.dtype is entry.taken else tensor.to(entry.taken)
 
     def checked(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], kept: Kept | None
@@ -266,25 +237,15 @@ class Bound:
         except Exception as error:  # ONNX Runtime's own classes have no common base
             feeds = {entry.name: array_held(vector[i]) for i, entry in enumerate(self.entries)}
             raise refusal(error, program.ready, program.checks, program.opset, feeds) from error
-        checks = program.checks
+        checks = self.checks
         for i, check in enumerate(checks, len(found) - len(checks)):
             if not found[i].numpy():
                 raise breach(check)
-        held = [
-            found[exit_.output] if exit_.output >= 0 else vector[exit_.unchanged] if exit_.unchanged >= 0 else None
-            for exit_ in self.exits
-        ]
-        if program.is_sized_by_data:
-            self.check_sizes_after(sizes, held)
-        leaves = [
-            what
-            if kind == "constant"
-            else None
-            if i in self.left_out
-            else self.leaf(kind, self.exits[what], held[what])
-            for i, (kind, what) in enumerate(program.lowered.outputs)
-        ]
-        return self.build(leaves), Kept({name: held[i] for name, i in self.following.items()}, program)
+        if self.is_sized_by_data:
+            self.check_sizes_after(sizes, [value_at(exit_, found, vector) for exit_ in self.exits])
+        held = [found[i] for i in self.computed_next] or [value_at(exit_, found, vector) for exit_ in self.next]
+        kept = Kept(self.names, held, program)
+        return self.build(self.shown.held(found, vector)), kept
 
     def overwritten_values(self, vector: Any) -> Mapping[str, Any]:
         """The values that are overwritten, by the name of the output that is written there."""
@@ -300,15 +261,6 @@ class Bound:
             graph, results=tuple(graph.results[i] for i in shown), signature=attrs.evolve(graph.signature, results=())
         )
         check_sizes(self.program.ready, sizes_after(seen, sizes, [tuple(held[i].shape()) for i in shown]))
-
-    def leaf(self, kind: str, exit_: Exit, value: Any) -> Any:
-        """A leaf of the result, of a value that ONNX Runtime holds."""
-        made = tensor_held(value, exit_.given)
-        if kind == "number":
-            return made.item()
-        if exit_.is_complex:
-            return from_pairs(made)
-        return made if made.dtype is exit_.dtype else made.to(exit_.dtype)
 
     def __repr__(self) -> str:
         return f"<Bound {self.program.report.model}: keeps {', '.join(self.following) or 'nothing'}>"

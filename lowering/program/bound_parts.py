@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
-from torch.utils.dlpack import from_dlpack
 
 from irkit.contract.flat_sizes import FlatSizes
 from irkit.contract.sizes import names_of
@@ -17,8 +16,8 @@ from irkit.onnx.bound_runs import array_held, owned_value
 from lowering.errors import LoweringError
 from lowering.records.flat_structures import Builder, Opener, builder_of, nodes_of, opener_of
 from lowering.records.pytrees import leaf_paths
-from lowering.records.torch_internals import to_dlpack
-from lowering.records.types import TORCH, array_of, tensor_of
+from lowering.records.torch_internals import from_capsule, to_dlpack
+from lowering.records.types import TORCH, array_of, as_pairs, tensor_of
 from lowering.tensors.complex_pairs import WHOLES
 
 if TYPE_CHECKING:
@@ -75,14 +74,15 @@ class Argument:
 
 @attrs.frozen(eq=False)
 class Kept:
-    """What a run of the program `source` keeps for the next one: values as ONNX Runtime holds them, by the name of the
-    input that takes them.
+    """What a run of the program `source` keeps for the next one: values as ONNX Runtime holds them, in the order of the
+    `names` of the inputs that take them.
 
     `kept["past_key_values.0.key"]` is one as a torch tensor, in the same memory. What is given to a run in place is
     used up by it.
     """
 
-    values: Mapping[str, Any]
+    names: Sequence[str]
+    held: Sequence[Any]
     source: Program
     unused: threading.Lock = attrs.field(factory=threading.Lock, repr=False)
 
@@ -90,7 +90,12 @@ class Kept:
         return tensor_held(self.values[name])
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.held)
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values as ONNX Runtime holds them, by name."""
+        return dict(zip(self.names, self.held, strict=True))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All of them, by name."""
@@ -111,6 +116,16 @@ def is_plain(leaf: Any, dtype: torch.dtype) -> bool:
     )
 
 
+def tensor_crossing(entry: Entry, leaf: Any) -> torch.Tensor | None:
+    """An argument as the tensor that the session takes for it; None for what is not plainly that."""
+    if entry.is_number:
+        return torch.tensor(leaf) if type(leaf) is int and entry.taken is torch.int64 else None
+    if not is_plain(leaf, entry.given):
+        return None
+    tensor: torch.Tensor = as_pairs(leaf) if entry.is_complex else leaf.detach() if leaf.requires_grad else leaf
+    return tensor if tensor.dtype is entry.taken else tensor.to(entry.taken)
+
+
 def put(values: Any, tensor: torch.Tensor) -> None:
     """Appends a tensor to the inputs of a run, in its own memory where that can be."""
     if not tensor.is_contiguous():
@@ -128,9 +143,9 @@ def tensor_held(value: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
     that is known."""
     kind = TORCH[DType(value.element_type())] if dtype is None else dtype
     if kind in SHARED:
-        return from_dlpack(value.to_dlpack())
+        return from_capsule(value.to_dlpack())
     if kind is torch.bool and 0 not in value.shape():
-        return from_dlpack(value.to_dlpack()).view(torch.bool)
+        return from_capsule(value.to_dlpack()).view(torch.bool)
     return tensor_of(array_held(value))
 
 
@@ -214,18 +229,6 @@ def twins_of(program: Program, following: Mapping[str, int]) -> dict[str, str]:
             found |= {name: first[key]} if key in first else {}
             first.setdefault(key, name)
     return found
-
-
-def places_of(
-    entries: Sequence[Entry], following: Mapping[str, int], twins: Mapping[str, str]
-) -> tuple[tuple[int, int, Entry, bool], ...]:
-    """For each input its number, its place among what is kept (-1 for what is not), itself, and whether it is to be
-    looked at: of inputs that are kept and alike, the first one is."""
-    order = {name: at for at, name in enumerate(following)}
-    return tuple(
-        (i, order.get(entry.name, -1), entry, entry.is_number or entry.name not in twins)
-        for i, entry in enumerate(entries)
-    )
 
 
 def sizes_without(sizes: FlatSizes, entries: Sequence[Entry], twins: Mapping[str, str]) -> FlatSizes:

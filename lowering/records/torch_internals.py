@@ -46,6 +46,8 @@ C: Any = torch._C
 """torch's own extension module: dispatch keys and their tables."""
 to_dlpack: Any = C._to_dlpack
 """The DLPack capsule of a tensor, which torch.utils.dlpack offers without naming it."""
+from_capsule: Any = C._from_dlpack
+"""The tensor of such a capsule, which torch.utils.dlpack.from_dlpack gives after it has asked whether it is one."""
 constrain_range_for_size = _constrain_range_for_size
 PROXY_KEY: Any = C._TorchDispatchModeKey.PROXY
 """The key of the only modes that torch lets meet operators above autograd."""

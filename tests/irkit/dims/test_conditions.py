@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from irkit import dims
 from irkit.dims import Range, notation
+from irkit.dims.condition_source import DEPTH, LENGTH, condition_source, depth
 from irkit.dims.conditions import holds
 from irkit.dims.known_conditions import always_holds, bound_of
 from irkit.errors import DimensionError
@@ -17,18 +19,81 @@ from irkit.errors import DimensionError
 FUNCTIONS = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "trunc": math.trunc, "round": round}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+TEXTS = [
         "a - b - 2 == 1", "-a // 2 < -b", "-(a % 4) % 4 < b", "2 <= a < b*b", "not a == b", "a // b*b + a % b == a",
         "max(a // 4, 1) != 1 or a < 8", "min(a, b, 3) == 3", "a**2 > b", "floor(0.5*a) == ceil(a*0.5)",
         "trunc(1.5*b) == round(1.5*b)", "0.5 < a", "2*a - (b - 1) > 0", "a == b == 1", "False or True",
-    ],
-)  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_condition_means_what_python_means(text: str) -> None:
     for a in range(1, 12):
         for b in range(1, 6):
             assert holds(text, {"a": a, "b": b}) is eval(text, dict(FUNCTIONS), {"a": a, "b": b}), (a, b)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_source_of_a_condition_says_what_it_says(text: str) -> None:
+    source = condition_source(text, {"a": "x", "b": "y"})
+    assert (source is None) is any(word in text for word in (".", "**", "max", "min(", "floor"))
+    for a, b in product(range(12), range(1, 6)):
+        assert source is None or eval(source, {}, {"x": a, "y": b}) is holds(text, {"a": a, "b": b}), (a, b)
+
+
+NUMBERS = st.recursive(
+    st.sampled_from(("a", "b", '"c d"', "0", "1", "7")),
+    lambda inner: (
+        st.builds("({}) {} ({})".format, inner, st.sampled_from("+ - * // %".split()), inner)
+        | inner.map("-({})".format)
+    ),
+    max_leaves=6,
+)
+RELATIONS = st.builds("{} {} {}".format, NUMBERS, st.sampled_from("== != < <= > >=".split()), NUMBERS)
+CONDITIONS = st.recursive(
+    RELATIONS,
+    lambda inner: (
+        st.builds("({}) {} ({})".format, inner, st.sampled_from(("and", "or")), inner) | inner.map("not ({})".format)
+    ),
+    max_leaves=4,
+)
+
+
+@given(CONDITIONS, st.integers(0, 3), st.integers(0, 2**63), st.integers(0, 3))
+def test_source_of_random_conditions(text: str, a: int, b: int, c: int) -> None:
+    source, expected = condition_source(text, {"a": "x", "b": "y", "c d": "z"}), holds(text, {"a": a, "b": b, "c d": c})
+    if source is None:
+        assert len(text) > LENGTH or depth(text) > DEPTH // 2
+        return
+    try:
+        assert eval(source, {}, {"x": a, "y": b, "z": c}) is expected
+    except ZeroDivisionError:
+        assert expected is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a == n",
+        "a == 1.0",
+        "a / 1 == 2",
+        "+".join("a" * 240) + " == 7",
+        "-" * 200 + "a == 7",
+        "a == 7" + " or a == 7" * 60,
+    ],
+    ids=["unknown", "real", "quotient", "long", "signs", "many"],
+)
+def test_there_is_no_source_of_others(text: str) -> None:
+    assert condition_source(text, {"a": "x"}) is None
+    assert holds(text, {"a": 7}) is not None or "n" in text
+
+
+def test_nothing_of_a_text_stands_in_its_source() -> None:
+    text = '"__import__(1)" == 2'
+    assert condition_source(text, {"__import__(1)": "s0"}) == "(s0 == 2)" and condition_source(text, {}) is None
+    for wrong in ("a", "f(a) == 1", "a if a else b", "a.b == 1", "(a := 2) == 2", "a == 1 and"):
+        with pytest.raises(DimensionError):
+            assert condition_source(wrong, {"a": "s0"}) is None and holds(wrong, {"a": 1})
 
 
 def test_ratios_are_exact() -> None:

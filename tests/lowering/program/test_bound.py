@@ -377,7 +377,7 @@ def calls_of(call: Callable[[], Any]) -> int:
 
 def test_a_step_over_what_is_kept_calls_little() -> None:
     """Neither weights nor layers beyond the first cost more than being handed over: what is deterministic of the bound
-    of 0.1 ms. A call of the program itself calls some ten times as many functions."""
+    of 0.1 ms. A call of the program itself calls some fifteen times as many functions."""
     program = decoder()
     bound, kwargs = program.bound("past_key_values"), step(1, 8, 1)
     _, kept = bound.run(kwargs=kwargs)
@@ -386,7 +386,7 @@ def test_a_step_over_what_is_kept_calls_little() -> None:
     bound.run(kwargs=again, kept=kept)
     few = calls_of(lambda: bound.run(kwargs=again, kept=kept))
     many = calls_of(lambda: program(**kwargs))
-    assert few < 110 and many > 8 * few, (few, many)
+    assert few < 75 and many > 12 * few, (few, many)
 
 
 # ------------------------------------------------------------------------------------------------------- Flat sizes

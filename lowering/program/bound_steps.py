@@ -1,0 +1,179 @@
+"""A step of a bound program over what an earlier one kept, as rows: what can be settled once is not asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+
+from irkit.contract.flat_sizes import FlatSizes, Sizes
+from irkit.onnx.bound_runs import held_values
+from lowering.program.arguments import same_scalar
+from lowering.program.bound_parts import (
+    PLAIN,
+    SHARED,
+    Argument,
+    Entry,
+    Exit,
+    put,
+    sizes_without,
+    tensor_crossing,
+    tensor_held,
+    twins_of,
+)
+from lowering.records.flat_structures import take_leaf
+from lowering.records.torch_internals import from_capsule, to_dlpack
+from lowering.records.types import from_pairs
+
+if TYPE_CHECKING:
+    from lowering.program.program import Program
+
+MISSING = object()
+"""In the place of an argument that is not given."""
+
+
+Row = tuple[int, int, str, "torch.dtype | None", bool, Entry]
+"""An input of a step: its number, its place among what is kept (-1 for none), the argument that it is ("" for a buffer
+that the model writes), its element type where torch's memory is taken as it is (None for what is not), and whether its
+sizes are looked at."""
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """What takes the arguments of a step. `constants` are arguments that were numbers or None at capture, with whether
+    each may be left out; `known` are the dimensions, of the shapes that are read."""
+
+    rows: Sequence[Row]
+    constants: Sequence[tuple[str, Any, bool]]
+    shapes: Sequence[tuple[int, ...]]
+    known: Sizes
+    state: Mapping[str, torch.Tensor]
+
+    def given(self, kwargs: Mapping[str, Any], held: Sequence[Any]) -> tuple[Any, Mapping[str, int]] | None:
+        """(inputs, sizes) for named arguments beside what is kept; None for what needs a closer look, because it is not
+        allowed, or not plain."""
+        get, seen = kwargs.get, 0
+        for name, value, is_none in self.constants:
+            given = get(name, MISSING)
+            if given is MISSING:
+                if not is_none:
+                    return None
+                continue
+            # True is no 1, and the very object is the same constant
+            if given is not value and not same_scalar(given, value):
+                return None
+            seen += 1
+        shapes, vector = list(self.shapes), held_values()
+        push = vector.push_back
+        for i, at, name, plain, is_read, entry in self.rows:
+            if at >= 0:
+                value = held[at]
+                push(value)
+                if is_read:
+                    shapes[i] = value.shape()
+                continue
+            given: Any = get(name) if name else None
+            seen += bool(name)
+            if (
+                plain is not None
+                and type(given) in PLAIN
+                and given.dtype is plain
+                and given.layout is torch.strided
+                and given.is_cpu
+                and given.is_contiguous()
+                and not (given.is_neg() or given.requires_grad)
+                and 0 not in given.shape
+            ):
+                shapes[i] = given.shape
+                push(to_dlpack(given), False)
+                continue
+            tensor = tensor_crossing(entry, given) if name else self.state[entry.name]
+            if tensor is None:
+                return None
+            put(vector, tensor)
+            shapes[i] = tensor.shape
+        if seen != len(kwargs):
+            return None
+        sizes = self.known(shapes, {})
+        return None if sizes is None else (vector, sizes)
+
+
+def step_of(
+    program: Program,
+    entries: Sequence[Entry],
+    arguments: Sequence[Argument],
+    following: Mapping[str, int],
+    sizes: FlatSizes | None,
+    state: Mapping[str, torch.Tensor],
+) -> Step | None:
+    """The step of a program; None where an argument that is not kept has several leaves, or is a number that varies."""
+    others = [argument for argument in arguments if not argument.is_kept]
+    if sizes is None or any(a.opener is not take_leaf for a in others) or any(e.is_number for e in entries):
+        return None
+    twins, baked = twins_of(program, following), program.lowered.captured.scalars
+    order = {name: at for at, name in enumerate(following)}
+    owner = {argument.leaves[0]: argument.name for argument in others}
+    rows = [
+        (
+            i,
+            order.get(entry.name, -1),
+            owner.get(entry.name, "") if entry.leaf >= 0 else "",
+            entry.given if entry.given is entry.taken and entry.given in SHARED and not entry.is_complex else None,
+            entry.name not in twins,
+            entry,
+        )
+        for i, entry in enumerate(entries)
+    ]
+    if any(at < 0 and entry.leaf >= 0 and not name for _, at, name, _, _, entry in rows):
+        return None
+    constants = [(each.name, baked[each.leaves[0]], each.is_none) for each in others if each.leaves[0] in baked]
+    return Step(rows, constants, [()] * len(rows), sizes_without(sizes, entries, twins).sizes, state)
+
+
+@attrs.frozen(eq=False)
+class Shown:
+    """What a call gives, of the results of the session: `leaves` with the constants among them, and for each other leaf
+    its place, its kind and the result that it is."""
+
+    leaves: list[Any]
+    places: Sequence[tuple[int, str, Exit]]
+
+    @classmethod
+    def of(cls, outputs: Sequence[tuple[str, Any]], exits: Sequence[Exit], left_out: frozenset[int]) -> Shown:
+        """Those of a program, without what is left out, in whose place is None."""
+        leaves = [what if kind == "constant" else None for kind, what in outputs]
+        places = [
+            (i, kind, exits[what]) for i, (kind, what) in enumerate(outputs) if kind != "constant" and i not in left_out
+        ]
+        return cls(leaves, places)
+
+    def held(self, found: Any, given: Any) -> list[Any]:
+        """The leaves, of what a run found and was given."""
+        leaves = self.leaves.copy()
+        for i, kind, exit_ in self.places:
+            value = value_at(exit_, found, given)
+            leaves[i] = (
+                from_capsule(value.to_dlpack())
+                if kind == "result" and exit_.given is exit_.dtype and exit_.given in SHARED and not exit_.is_complex
+                else leaf_held(kind, exit_, value)
+            )
+        return leaves
+
+
+def value_at(exit_: Exit, found: Any, given: Any) -> Any:
+    """A result as ONNX Runtime holds it; None for one that was not asked for."""
+    if exit_.output >= 0:
+        return found[exit_.output]
+    return given[exit_.unchanged] if exit_.unchanged >= 0 else None
+
+
+def leaf_held(kind: str, exit_: Exit, value: Any) -> Any:
+    """A leaf of the result, of a value that ONNX Runtime holds."""
+    made = tensor_held(value, exit_.given)
+    if kind == "number":
+        return made.item()
+    if exit_.is_complex:
+        return from_pairs(made)
+    return made if made.dtype is exit_.dtype else made.to(exit_.dtype)
