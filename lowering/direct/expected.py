@@ -388,14 +388,25 @@ def unpacked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
     return None
 
 
+def met_size(tracer: Tracer, size: Any, other: Any, broadcast: bool) -> Any:
+    """The size of a result that two of operands tell: equal ones or, of a batch, one of them 1 in the example."""
+    if broadcast and tracer.asked.hint(size) != tracer.asked.hint(other):
+        one, many = (size, other) if tracer.asked.hint(size) == 1 else (other, size)
+        tracer.asked.equal(one, 1)
+        return many
+    tracer.asked.equal(size, other)
+    return size
+
+
 def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """linalg_lstsq(a, b): residuals where matrices are higher than wide"""
+    """linalg_lstsq(a, b): residuals where matrices are higher than wide. Batches of matrices are broadcast."""
     a, b = args[:2]
     kind = (args[3] if len(args) > 3 else kwargs.get("driver")) or "gelsy"
     (m, n), batch = a.shape[-2:], a.shape[:-2]
     vector = twins[0].dim() < a.rank
-    for size, other in zip(b.shape if vector else b.shape[:-1], (*batch, m)[-b.rank + (not vector) :], strict=True):
-        tracer.asked.equal(size, other)
+    met = zip(b.shape if vector else b.shape[:-1], (*batch, m)[-b.rank + (not vector) :], strict=True)
+    sizes = [met_size(tracer, *pair, not vector and axis < b.rank - 2) for axis, pair in enumerate(met)]
+    together = batch if vector or b.rank < a.rank else tuple(sizes[:-1])
     if not vector and b.rank < a.rank:
         whole: list[Any] = [sympy.Eq(s, t) for s, t in zip(b.shape, a.shape[:-1], strict=True)]
         tracer.asked.condition(sympy.And(*whole), False)
@@ -404,7 +415,8 @@ def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
         tracer.asked.condition(sympy.Gt(m, n), high)
     count, least = () if vector else b.shape[-1:], dims.minimum(m, n)
     shapes = (
-        (*batch, n, *count), (*batch, *(count or (1,))) if high else (0,), batch if kind != "gels" else (0,),
+        (*together, n, *count), (*together, *(count or (1,))) if high else (0,),
+        batch if kind != "gels" else (0,),
         (*batch, least) if kind in ("gelsd", "gelss") else (0,),
     )  # fmt: skip
     return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))

@@ -116,5 +116,21 @@ def copy_sign(size: Value, sign: Value) -> Value:
 
 
 def is_negative(x: Value) -> Value:
-    """True where a float is below zero or is -0.0."""
+    """True where a float is below zero or is -0.0. A sum is never -0 in torch, and of -0 is in ONNX Runtime."""
+    if is_sum(x):
+        return op.Less(x, 0)
     return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
+
+
+def is_sum(x: Value) -> bool:
+    """Whether the elements of a value are sums, which are never -0 in torch, and may be in ONNX Runtime."""
+    found: Value | None = x
+    while found is not None and found.op in MOVES:
+        found = found.inputs[0]
+    return found is not None and found.op in SUMS
+
+
+SUMS = ("ReduceSum", "CumSum")
+"""Operators that add to 0 in torch, and to the first number in ONNX Runtime. Means are none: small ones round to -0."""
+MOVES = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Expand")
+"""Operators that take elements of their first operand as they are."""

@@ -13,7 +13,7 @@ import torch
 
 from lowering.architectures.inputs import Sets
 from tests.tables.architectures.__main__ import jobs_of, options, sibling_costs, took_longer
-from tests.tables.architectures.measure import GOOD, Row, row_of
+from tests.tables.architectures.measure import GOOD, Row, no_worse, row_of
 from tests.tables.architectures.page import page
 from tests.tables.architectures.places import Place, line_at_work, places_in
 from tests.tables.architectures.reasons import reason_of
@@ -173,3 +173,27 @@ def test_what_is_likely_right_and_cheap_is_measured_first() -> None:
     }
     jobs = jobs_of(options(["timm", "--resume"]), known, rows)
     assert [job[1] for job in jobs] == ["b.B", "a.B", "d.B", "c.B"]
+
+
+class Asked(torch.nn.Module):
+    """Sums of numbers that the model asks to be of 32 bits, whose roundings count."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turns = torch.arange(x.shape[0], dtype=torch.float32).float()[:, None] * 1000.1
+        return torch.polar(torch.ones_like(x), x.float() * turns)
+
+
+@pytest.mark.parametrize(("worse", "fine"), ((1e-5, True), (0.05, False)))
+def test_roundings_are_judged_by_float64_of_complex_numbers_and_where_a_model_asks_for_32_bits(
+    worse: float, fine: bool
+) -> None:
+    model, x = Asked(), torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
+
+    class Program:
+        reference = model
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return model(x) + worse
+
+    made: Any = Program()
+    assert no_worse(made, {"x": x}) is fine

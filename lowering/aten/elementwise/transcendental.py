@@ -8,7 +8,7 @@ from collections.abc import Callable
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.tensors.complex_numbers import is_negative
+from lowering.tensors.complex_numbers import is_negative, is_sum
 from lowering.tensors.promotion import Operand, floating_all, scalar, to_float
 
 # ---------------------------------------------------------------------------------------------- exp and log
@@ -126,7 +126,8 @@ def aten_sinc(self: Value) -> Value:
 
 def aten_atan2(self: Value, other: Value) -> Value:
     """The angle of the point (other, self) from the first axis, in (-pi, pi]."""
-    y, x = floating_all(self, other)
+    # Sums of -0 are 0 in torch and -0 in ONNX Runtime, and the angle of two zeros hangs on their signs.
+    y, x = (op.Where(op.Equal(z, 0), scalar(0, z.dtype), z) if is_sum(z) else z for z in floating_all(self, other))
     both = op.And(op.IsInf(y), op.IsInf(x))
     ratio = op.Where(both, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, x))
     ratio = op.Where(op.And(op.Equal(y, 0), op.Equal(x, 0)), y, ratio)

@@ -19,7 +19,7 @@ from lowering.errors import Unsupported
 from lowering.tensors.complex_pairs import PARTS, pair, parts
 from lowering.tensors.pieces import full, total
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import ints, known_equal, reshape, squeeze, unsqueeze
+from lowering.tensors.shaping import broadcast_shape, ints, known_equal, reshape, squeeze, unsqueeze
 
 WITH_RANK = ("gelsy", "gelsd", "gelss")
 WITH_VALUES = ("gelsd", "gelss")
@@ -57,16 +57,16 @@ def aten_linalg_lstsq(
 ) -> tuple[Value, Value, Value, Value]:
     """(x, residuals, ranks, singular values): x of smallest norm among those for which |self @ x - b| is smallest.
 
-    self: (*, m, n); b: (*, m, k) or (*, m); x: (*, n, k) or (*, n). As torch does, a driver leaves out, as (0,), what
-    it does not compute. Residuals are given for matrices higher than wide whatever their rank is; torch gives none
-    where one of them has not all ranks.
+    self: (*, m, n); b: (*, m, k), whose batch is broadcast, or (*, m); x: (*, n, k) or (*, n). As torch does, a driver
+    leaves out, as (0,), what it does not compute. Residuals are given for matrices higher than wide whatever their rank
+    is; torch gives none where one of them has not all ranks.
     """
     kind, real, batch = driver or "gelsy", PARTS.get(self.dtype, self.dtype), self.shape[:-2]
     m, n = self.shape[-2:]
     rtol = None if rcond is None or rcond < 0 else scalar(rcond, real)
     right, vector = columns_of(self, b)
     if empty(self) or empty(b):
-        x = zeros(self, *batch, n, right.shape[-1])
+        x = zeros(self, *broadcast_shape(batch, right.shape[:-2]), n, right.shape[-1])
     else:
         x = multiplied(aten_linalg_pinv_atol_rtol_tensor(self, rtol=rtol), right)
     if kind != "gelsy" and expected is None and not (type(m) is int and type(n) is int):

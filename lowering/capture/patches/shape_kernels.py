@@ -118,9 +118,11 @@ def linalg_lstsq(
     kind, batch, (m, n) = driver or "gelsy", a.shape[:-2], a.shape[-2:]
     vector = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     count = 1 if vector else b.shape[-1]
-    x = a.new_empty((*batch, n) if vector else (*batch, n, count))
+    torch._check(b.shape[-1 if vector else -2] == m)
+    whole = batch if vector or b.dim() < a.dim() else torch.broadcast_shapes(batch, b.shape[:-2])
+    x = a.new_empty((*whole, n) if vector else (*whole, n, count))
     real = a.real if a.is_complex() else a
-    residuals = real.new_empty((*batch, count) if kind != "gelsy" and m > n else (0,))
+    residuals = real.new_empty((*whole, count) if kind != "gelsy" and m > n else (0,))
     ranks = a.new_empty(batch if kind != "gels" else (0,), dtype=torch.int64)
     values = real.new_empty((*batch, min(m, n)) if kind in ("gelsd", "gelss") else (0,))
     return x, residuals, ranks, values

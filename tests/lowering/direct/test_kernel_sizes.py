@@ -171,3 +171,25 @@ def test_a_scan_carries_what_it_began_with() -> None:
     other = torch.randn(5, 2), torch.randn(3, 5, 2)
     for found, expected in zip(program(*other), summed(*other), strict=True):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("driver", ("gels", "gelsd"))
+@pytest.mark.parametrize(
+    "shapes",
+    (((1, 4, 3), (2, 4, 5)), ((2, 4, 3), (1, 4, 5)), ((2, 1, 4, 3), (2, 3, 4, 2)), ((1, 3, 4), (2, 3, 5))),
+)
+@pytest.mark.parametrize("capture", WAYS)
+def test_least_squares_broadcast_their_batches(capture: str, shapes: Shapes, driver: str) -> None:
+    def model(*tensors: torch.Tensor) -> Any:
+        found = torch.linalg.lstsq(*tensors, driver=driver)
+        return found.solution, found.residuals, found.rank
+
+    def wider(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*(size + (size > 1) for size in shape[:-2]), *shape[-2:])
+
+    program = program_of(model, shapes, capture)
+    for given in (drawn(shapes), drawn((wider(shapes[0]), wider(shapes[1])))):
+        for found, expected in zip(program(*given), model(*given), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(irkit.ContractError):
+        program(*drawn((shapes[0], (*shapes[1][:-2], shapes[1][-2] + 1, shapes[1][-1]))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -303,3 +304,33 @@ def test_multiples_beyond_the_type(dtype: torch.dtype) -> None:
         torch.tensor([top if dtype.itemsize < 4 else 7, 15, -4, 9], dtype=dtype),
         torch.tensor(factors, dtype=dtype),
     )
+
+
+SUMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda x: x.sum(1),
+    "cumsum": lambda x: x.cumsum(1)[:, 0],
+    "norm": lambda x: torch.linalg.vector_norm(x, dim=1),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_the_sign_of_a_sum_of_zeros(name: str) -> None:
+    """torch adds to 0, and ONNX Runtime to the first number: a sum of -0 has another sign there."""
+    x = torch.tensor(list(itertools.product((0.0, -0.0, 1.0, -1.0), repeat=3)))
+    for function in (
+        lambda x: torch.signbit(SUMS[name](x)),
+        lambda x: torch.copysign(x[:, 0], SUMS[name](x)),
+        lambda x: torch.atan2(x[:, 0], SUMS[name](x)),
+        lambda x: torch.atan2(SUMS[name](x), SUMS["sum"](x.roll(1, 0))),
+    ):
+        check(function, x)
+
+
+def test_the_angle_of_an_edge_from_a_point_to_itself() -> None:
+    """As torch_geometric's PPFConv takes it, of vectors that are zero."""
+
+    def angle(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.atan2(torch.cross(x, y, dim=1).norm(p=2, dim=1), (x * y).sum(dim=1))
+
+    x = -torch.rand(4, 3, generator=torch.Generator().manual_seed(0)) - 0.1
+    check(angle, x, torch.tensor([[0.0] * 3, [1.0, 2.0, 3.0], [-0.0] * 3, [-1.0, 0.0, 0.0]]))
