@@ -35,9 +35,20 @@ META = torch.device("meta")
 
 class Info:
     """What is known of an operator for every call: what it writes, whether its results may share memory, whether it
-    takes a device."""
+    takes a device, whether it draws random numbers."""
 
-    __slots__ = ("aliases", "device", "names", "pointwise", "quick", "reshapes", "sized_by_data", "text", "writes")
+    __slots__ = (
+        "aliases",
+        "device",
+        "draws",
+        "names",
+        "pointwise",
+        "quick",
+        "reshapes",
+        "sized_by_data",
+        "text",
+        "writes",
+    )
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -48,6 +59,7 @@ class Info:
         self.aliases = composite or any(r.alias_info is not None for r in schema.returns)
         self.names = [a.name for a in schema.arguments]
         self.device = "device" in self.names
+        self.draws = torch.Tag.nondeterministic_seeded in func.tags
         name = schema.name.removeprefix("aten::")
         alone = len(schema.returns) == 1 and not self.aliases and not self.writes
         self.pointwise = alone and torch.Tag.pointwise in func.tags

@@ -1,21 +1,26 @@
-"""Numbers out of tensors: symbols whose value the data tells; questions about them are answered by the example."""
+"""Numbers out of tensors: symbols whose value the data tells; questions about them are answered by the example.
+Numbers that a model draws from a seed of its own stand here, too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sympy
 import torch
+from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.direct.sizes import SizeNode
+from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 from lowering.fold.scope import Check
+from lowering.records.types import tensor_of
 from lowering.tensors.promotion import cast, truth
 
 
@@ -112,6 +117,56 @@ def in_range(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str
         torch._check(number >= low)
     if high is not None:
         torch._check(number <= high)
+
+
+SEED = 0x5EED_0F_1DE4
+"""What torch's generator is seeded with while a model is run, which tells whether the model seeds it."""
+
+DRAWN = "random numbers are drawn anew in each call, not from the seed of the model, at {}"
+"""The note of draws that hang on a seed that the model sets, or on a generator of its own."""
+
+
+@contextmanager
+def generator_kept() -> Iterator[None]:
+    """A block in which torch's generator of random numbers is seeded with SEED; afterwards it is as it was before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(SEED)
+        yield
+
+
+def seeded_draw(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What torch itself draws where the model has seeded its generator in this run: these are the numbers of each call.
+
+    NotImplemented where it has not, and, with a note, where a size varies, numbers of the data take part or the model
+    has a generator of its own: ONNX Runtime draws such numbers anew in each call.
+    """
+    own = kwargs.get("generator")
+    if own is None and torch.default_generator.initial_seed() == SEED:
+        return NotImplemented
+    given, spec = pytree.tree_flatten((args, dict(kwargs)))
+    name = func._schema.name
+    if name.endswith("dropout") and any(each is False for each in given):
+        return NotImplemented  # which draws nothing
+    if own is None and not func._schema.is_mutable:
+        like = name.endswith("_like")
+        given = [known_content(tracer, each, like) if type(each) is Traced else each for each in given]
+    if own is not None or any(isinstance(each, Traced | torch.SymInt | torch.SymFloat) for each in given):
+        tracer.drawn[tracer.line()] = None
+        return NotImplemented
+    args, kwargs = pytree.tree_unflatten(given, spec)
+    return func(*args, **kwargs)
+
+
+def known_content(tracer: Tracer, x: Traced, any_numbers: bool) -> torch.Tensor:
+    """What a traced tensor holds in each call, or, with `any_numbers`, one of its type and sizes; the argument where
+    these vary."""
+    twin = x.handle.twin
+    if not all(type(d) is int for d in x.handle.value.shape):
+        return x
+    if any_numbers:
+        return torch.empty(twin.shape, dtype=twin.dtype)
+    value = tracer.read(x.handle)
+    return tensor_of(tracer.example(value)) if tracer.is_constant(value) else x
 
 
 def compute_nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ from lowering.direct.converting import (
     tensors_in,
     with_known_sizes,
 )
-from lowering.direct.data import DATA, compute_nothing
+from lowering.direct.data import DATA, compute_nothing, seeded_draw
 from lowering.direct.expected import KNOWN, require_broadcast, require_masks, require_shared_sizes
 from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.points import FREE
@@ -65,7 +65,12 @@ def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         found = special(tracer, func, args, kwargs)
         if found is not NotImplemented:
             return found
-    return computed(tracer, func, info_of(func), args, kwargs)
+    info = info_of(func)
+    if info.draws:
+        found = seeded_draw(tracer, func, args, kwargs)
+        if found is not NotImplemented:
+            return found
+    return computed(tracer, func, info, args, kwargs)
 
 
 def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

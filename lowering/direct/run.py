@@ -35,6 +35,7 @@ from lowering.capture.inputs.training import Training, asks_for_gradients, train
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
+from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
@@ -161,6 +162,7 @@ def run_once(
         attributes = blocks.enter_context(keep_unchanged(module, parts))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
+        blocks.enter_context(generator_kept())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(follow_modules(tracer, parts.modules))
         blocks.enter_context(reuse_equal_modules(tracer))
@@ -175,6 +177,7 @@ def run_once(
     results, spec = pytree.tree_flatten(returned)
     changed = [SET.format(some_of(attributes))] if attributes else []
     changed += [BEGUN.format(each) for each in begun]
+    changed += [DRAWN.format(line) for line in tracer.drawn]
     return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), training, tuple(changed))
 
 

@@ -110,8 +110,9 @@ class Tracer:
     has met. In a trial `before` is what the run before it has met, `index` its values as they are at the trial's sizes,
     `point` these sizes, if they have no say on other names and the trial has met little for the first time, which
     `missed` counts. `alive` has weak references to the tensors that were made,
-    `written` tells of each write when its memory was made, `effects` counts what else operators do beside making
-    values; `likes` has the numbers of modules that are equal but for their weights, `unequal` says that some were not.
+    `written` tells of each write when its memory was made, `drawn` has the lines that draw from generators that the
+    model seeds, `effects` counts what else operators do beside making values; `likes` has the numbers of modules that
+    are equal but for their weights, `unequal` says that some were not.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
@@ -165,6 +166,7 @@ class Tracer:
     alive: list[Any] = attrs.field(factory=list)
     effects: Counter[str] = attrs.field(factory=Counter)
     written: list[int] = attrs.field(factory=list)
+    drawn: dict[str, None] = attrs.field(factory=dict)
     likes: Likes = attrs.field(factory=Likes)
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
