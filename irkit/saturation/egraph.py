@@ -18,6 +18,7 @@ from irkit.core.walk import post_order
 from irkit.errors import RewriteError
 from irkit.ops.schemas import keeps_bits_in_any_order
 from irkit.rewriting.numbering import UNSHARED, is_random
+from irkit.rewriting.rules import Rule
 
 
 @attrs.frozen(eq=False)
@@ -44,6 +45,16 @@ class Class:
         return self.nodes[0].value
 
 
+@attrs.frozen(eq=False)
+class Link:
+    """Why two values are equal: the rule that made the second one of the first; None where they are one operator over
+    operands that links before this one make equal."""
+
+    first: Value
+    second: Value
+    rule: Rule | None
+
+
 def head_of(value: Value) -> Hashable:
     """What two values over equal operands must share to be equal; None for a value that equals no other."""
     if value.op in UNSHARED or (value.bodies and is_random(value)):
@@ -64,6 +75,8 @@ class EGraph:
         self._home: list[int] = []
         self._first: dict[int, Node] = {}
         self.count = 0
+        self.links: list[Link] = []
+        """Why what is equal is so, in the order in which that was found."""
 
     def find(self, number: int) -> int:
         """The number of the class that a class became part of."""
@@ -121,6 +134,7 @@ class EGraph:
         key = self._key(head, value, children)
         found = None if key is None else self._known.get(key)
         if found is not None and same_types(found.value.type, value.type) is True:
+            self.links.append(Link(found.value, value, None))
             return self.home(found)
         return self._new(head, key, children, value)
 
@@ -177,6 +191,15 @@ class EGraph:
             kept.nodes.sort(key=lambda node: node.value.op != CONSTANT)
         return True
 
+    def join_by(self, rule: Rule, first: Value, second: Value) -> bool:
+        """Makes the classes of two values one, the second of which a rule made of the first; True where they were two.
+        Raises as `join` does."""
+        a, b = self.add(first), self.add(second)
+        joined = self.join(a, b)
+        if joined or a == b:
+            self.links.append(Link(first, second, rule))
+        return joined
+
     def rebuild(self) -> None:
         """Joins what became equal because its operands did, and drops nodes that became one."""
         while True:
@@ -189,7 +212,10 @@ class EGraph:
                     key = self._key(node.head, node.value, self.children(node))
                     first = known.setdefault(key, node) if key is not None else node
                     if first is not node and self.home(first) != self.home(node):
-                        changed |= self.join(self.home(first), self.home(node))
+                        joined = self.join(self.home(first), self.home(node))
+                        if joined:
+                            self.links.append(Link(first.value, node.value, None))
+                        changed |= joined
             if not changed:
                 break
         self._known = known

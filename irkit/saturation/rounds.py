@@ -191,7 +191,7 @@ class _Run:
         changed = False
         for old, new in zip(roots, several, strict=True):
             if same_types(old.type, new.type) is True:
-                changed |= graph.join(graph.add(old), graph.add(new))
+                changed |= graph.join_by(rule, old, new)
         if changed:
             self.made.fired[rule.name] += 1
         return changed

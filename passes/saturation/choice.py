@@ -13,12 +13,11 @@ from irkit.checking.strategies import assert_equivalent
 from irkit.core.ir import Graph, Value, require_graph
 from irkit.core.types import same_types
 from irkit.equations import Equation
-from irkit.errors import GraphError, RewriteError
+from irkit.errors import RewriteError
 from irkit.rewriting.rules import Rule, Rules, rule_set
 from irkit.saturation.extraction import Extraction, graph_of
-from irkit.saturation.rounds import Bounds, Saturation, grow, saturation
+from irkit.saturation.rounds import Bounds, saturation
 from irkit.support.arguments import require_count
-from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
 from passes.saturation.equations import EQUATIONS
 from passes.targets.operator_costs import microseconds
@@ -170,71 +169,3 @@ def checked_cost(cost: Cost) -> Cost:
         return float(cast("float", found))
 
     return checked
-
-
-# ---------------------------------------------------------------------------------------------- equal by rules
-
-
-@attrs.frozen
-class Derivation:
-    """Whether rules make two graphs equal: true where they do. Where it is false, `stopped` says which bound ended the
-    search, and it is empty where the rules lead to nothing more, so that they do not make them equal. `apart` are the
-    places of the results that are not equal; `fired` has how often each rule joined two classes."""
-
-    apart: tuple[int, ...]
-    rounds: int
-    nodes: int
-    stopped: str
-    fired: Mapping[str, int]
-
-    def __bool__(self) -> bool:
-        return not self.apart
-
-    def __str__(self) -> str:
-        by = ", ".join(f"{count} x {name}" for name, count in self.fired.items()) or "no rule"
-        where = f"after {self.rounds} rounds, {self.nodes} operators, by {by}"
-        if self:
-            return f"equal {where}"
-        end = f"the bound on {self.stopped} was reached" if self.stopped else "these rules lead to nothing more"
-        return f"not shown to be equal in results {', '.join(map(str, self.apart))} {where}: {end}"
-
-
-@without_collector
-def derivation(
-    first: Graph,
-    second: Graph,
-    rules: Rules | Rule | Equation | Iterable[Rule | Equation] = EQUATIONS,
-    *,
-    nodes: int = 2000,
-    rounds: int = 10,
-    seconds: float = 5.0,
-) -> Derivation:
-    """Whether rules make two graphs of the same parameters equal, in any order and direction that they have: whether a
-    rewrite by hand is one that a rule set gives, or an equation one that it lacks.
-
-    Both are put into one e-graph, and the rules are applied until all results are in one class each, nothing is new, or
-    a bound is reached. Parameters correspond by position. Nothing is computed: `irkit.compare` compares numbers.
-
-    Raises RewriteError for what is no rule or no bound; GraphError for other numbers of parameters or results, and as
-    a call of a graph does where parameters have other types.
-    """
-    for each in (first, second):
-        require_graph(each)
-    counts = [(len(each.params), len(each.results)) for each in (first, second)]
-    if counts[0] != counts[1]:
-        raise GraphError(
-            f"the graphs have {counts[0]} and {counts[1]} parameters and results", hint="give two of the same signature"
-        )
-    others = as_tuple(second(*first.params))
-    both, bounds = Graph(first.params, (*first.results, *others)), bounds_of(nodes, rounds, seconds)
-    made = saturation(both, (), Bounds(bounds.nodes, 0, bounds.seconds))
-    grow(made, rules_of(rules), bounds, lambda: not apart(made, first, others))
-    return Derivation(
-        apart(made, first, others), made.rounds, made.graph.count, made.stopped, dict(made.fired.most_common())
-    )
-
-
-def apart(made: Saturation, first: Graph, others: tuple[Value, ...]) -> tuple[int, ...]:
-    """The places of results that are in different classes."""
-    number = made.graph.class_of
-    return tuple(i for i, (a, b) in enumerate(zip(first.results, others, strict=True)) if number(a) != number(b))
