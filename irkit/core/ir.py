@@ -276,7 +276,7 @@ class Graph(GraphMethods):
     def canonical(self) -> tuple[Value, ...]:
         """Parameters first, then every value that the results reach, operands before users, in the order in which a
         walk from the results meets them: what two equal graphs have in common."""
-        return tuple(dict.fromkeys((*self.params, *walk.post_order(self.results))))
+        return walk.post_order(self.results, first=self.params)
 
     @cached_property
     def order(self) -> tuple[Value, ...]:

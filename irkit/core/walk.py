@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 @without_collector
-def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = None) -> tuple[Value, ...]:
+def post_order(
+    roots: Iterable[Value], stop: Callable[[Value], bool] | None = None, first: tuple[Value, ...] = ()
+) -> tuple[Value, ...]:
     """Every value that `roots` reach, operands before users, each once; values for which `stop` holds, and what
-    only they reach, are left out.
+    only they reach, are left out. Values without operands that are `first` stand before all others.
 
     Recursively: order(v) = order(v.inputs) + (v,).  Written with a stack because depth is decided by the input; the
     stack is a chain of tuples, and what was seen a dict in order, so that a value costs no call of a method.
     """
-    order: dict[Value | None, None] = {None: None}
+    order: dict[Value | None, None] = dict.fromkeys((None, *first))
     path: Path | None = None
     value: Value | None = None
     rest: Iterator[Value | None] = iter(tuple(roots))
@@ -73,9 +75,8 @@ def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value,
     """
     new = dict(swaps)
     for value in post_order(roots, stop=swaps.__contains__):
-        inputs = tuple(None if v is None else new[v] for v in value.inputs)
-        same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
-        new[value] = value if same else value.with_inputs(inputs)
+        inputs = tuple([None if v is None else new[v] for v in value.inputs])
+        new[value] = value if inputs == value.inputs else value.with_inputs(inputs)
     return new
 
 

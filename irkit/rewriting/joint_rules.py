@@ -73,7 +73,7 @@ def together(
 def grow(built: dict[Value, Value], results: Iterable[Value]) -> None:
     """Adds to `built` all that the results reach, each value over what `built` has for its operands."""
     for value in walk.post_order(results, stop=built.__contains__):
-        inputs = tuple(v if v is None else built[v] for v in value.inputs)
+        inputs: Any = tuple(map(built.get, value.inputs, value.inputs))  # type: ignore[arg-type]
         built[value] = value if inputs == value.inputs else value.with_inputs(inputs)
 
 

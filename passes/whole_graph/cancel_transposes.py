@@ -174,23 +174,23 @@ def _runs(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[tuple[int, i
     while i < len(source) and j < len(target):
         low, first = i, j
         i, j = i + 1, j + 1
-        while not _same_product(source[low:i], target[first:j]):
-            if i - low == 1 and j < len(target):
-                j += 1
-            else:
-                break
-        if not _same_product(source[low:i], target[first:j]):
+        fit = _same_product(source[low:i], target[first:j])
+        while not fit and j < len(target):
+            j += 1
+            fit = _same_product(source[low:i], target[first:j])
+        if not fit:
             j = first + 1
-            while i < len(source) and not _same_product(source[low:i], target[first:j]):
-                i += 1
-        if not _same_product(source[low:i], target[first:j]):
+        while not fit and i < len(source):
+            i += 1
+            fit = _same_product(source[low:i], target[first:j])
+        if not fit:
             return None
         found.append((low, i, first, j))
     return found if i == len(source) and j == len(target) else None
 
 
 def _same_product(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
-    return dims.same(dims.product(a), dims.product(b)) is True
+    return a == b or dims.same(dims.product(a), dims.product(b)) is True
 
 
 HANDLERS: dict[str, Callable[[Value, Perm], Demands | None]] = {

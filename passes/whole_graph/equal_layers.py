@@ -12,7 +12,7 @@ follows. It finds next to nothing to do in the stretches, which is what makes a 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -181,6 +181,8 @@ def layers_of(graph: Graph) -> Layers | None:
     if len(values) < LEAST * SHORTEST:
         return None
     operators = [value.op for value in values]
+    if not come_often(operators):
+        return None
     length = distance_of(operators) or distance_of(operators, LONG_GRAM)
     if not length:
         return None
@@ -314,11 +316,24 @@ def kinds_of(values: Sequence[Value]) -> list[int]:
     return [held[key] for key in objects]
 
 
+def as_text(kinds: Sequence[object]) -> str:
+    """One letter for each, of which those that are equal have the same."""
+    codes = {kind: chr(min(code, sys.maxunicode)) for code, kind in enumerate(dict.fromkeys(kinds))}
+    return "".join(map(codes.__getitem__, kinds))
+
+
+def come_often(kinds: Sequence[object]) -> bool:
+    """False where so few rows come as often as there must be layers that there are no layers: each place of a layer
+    begins a row that comes in each of the others, but for the last one, in which it may end behind the layers."""
+    text = as_text(kinds)
+    counts = Counter([text[index : index + GRAM] for index in range(len(text) - GRAM + 1)]).values()
+    return sum([count for count in counts if count >= LEAST - 1]) >= (LEAST - 1) * SHORTEST
+
+
 def distance_of(kinds: Sequence[object], size: int = GRAM) -> int:
     """After how many others most of them come again, so many in a row; 0 where that is too soon, or not often
     enough."""
-    codes = {kind: chr(min(code, sys.maxunicode)) for code, kind in enumerate(dict.fromkeys(kinds))}
-    text = "".join(map(codes.__getitem__, kinds))
+    text = as_text(kinds)
     seen: dict[str, int] = {}  # a part of a text is made and looked up in a third of the time that a tuple takes
     found = defaultdict[int, int](int)
     for index in range(len(text) - size + 1):

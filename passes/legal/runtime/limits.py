@@ -19,7 +19,6 @@ from irkit import dims
 from irkit.core.ir import Fact, Graph, Value
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim, Range, notation
-from irkit.ops.schemas import BODIES
 from passes.analysis.questions import axes_of, positive
 from passes.targets import Target
 
@@ -56,6 +55,12 @@ SUMS = frozenset((
 ))  # fmt: skip
 """The operators that add along axes."""
 
+ADDING = SUMS | {"CumSum"}
+"""Those, and the one that has a result for each number that it adds."""
+
+LIMITED = ATTENTION | RECURRENT | {PRODUCT, FUSED_PRODUCT} | IMAGES | CONVOLUTIONS | POOLS | ADDING
+"""All operators that want something of sizes."""
+
 TRUTHS = frozenset(("Cast", "Greater", "Equal"))
 """What asks of a sum of truths whether there is one: it may stand still."""
 
@@ -81,7 +86,7 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
     for holder, value in values_of(graph):
         for size in sizes_wanted(value):
             wanted.setdefault(size, value.origin.source)
-        if on_cpu and (value.op in SUMS or value.op == "CumSum"):
+        if on_cpu and value.op in ADDING:
             count = added(value)
             if is_told(count) and not asks_whether(holder, value):
                 most.setdefault(count, value.origin.source)
@@ -110,12 +115,12 @@ def sizes_wanted(value: Value) -> Iterator[Dim]:
 
 
 def values_of(graph: Graph) -> Iterator[tuple[Graph, Value]]:
-    """(graph, value) for the values of a graph and of the bodies in it, which share its dimensions."""
+    """(graph, value) for the values of operators with limits in a graph, and in its bodies, which share its dimensions."""
     for value in graph.order:
-        yield graph, value
-        if value.op in BODIES:
-            for body in value.bodies:
-                yield from values_of(body)
+        if value.op in LIMITED:
+            yield graph, value
+        for body in value.bodies:
+            yield from values_of(body)
 
 
 def is_told(size: Dim) -> bool:
