@@ -134,6 +134,8 @@ class Blob:
     @once
     def watched(self) -> bool:
         """Whether the content is in others' hands, who may change it."""
+        if self.watch is None and self.turned is None and not (self.of or self.parts):  # as most are
+            return False
         return bool(self.watches)
 
     def check(self) -> None:

@@ -35,8 +35,11 @@ class once_watched(once[T]):
 
     def __get__(self, instance: Any, owner: type) -> Any:
         """What the function finds. Of an object that nothing watches, Python finds it from now on in the object."""
-        if instance is None or not instance.watched:
-            return super().__get__(instance, owner)
+        if instance is None:
+            return self
+        if not instance.watched:
+            found = instance.__dict__[self._name] = self._function(instance)
+            return found
         instance.check()
         kept = instance.__dict__.setdefault("_kept", {})
         if self._name not in kept:

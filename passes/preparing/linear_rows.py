@@ -163,7 +163,8 @@ def with_bias(value: Value, found: Mapping[Value, Form], alone: Callable[[Value]
         return None
     terms = [v for v in value.inputs if v is not None]
     width = value.shape[-1]
-    bias = next((v for v in terms if v.rank == 1 and v.shape == (width,)), None)
+    vectors = [v for v in terms if v.shape == (width,)]
+    bias = vectors[0] if vectors else None
     for term in terms if bias is not None else ():
         form = found.get(term)
         if form is not None and form.linear is not None and form.linear.product is term and alone(term):
@@ -440,7 +441,8 @@ def bias_of(layer: Linear) -> Blob:
 
 def rows_here(graph: Graph, target: Target) -> Graph:
     """The graph with linear layers on rows, outside of bodies; itself where there is none that pays."""
-    if not any(v.op in ("MatMul", "Gemm") for v in graph.order):
+    products = [v for v in graph.order if v.op in ("MatMul", "Gemm")]
+    if not products:
         return graph
     results = frozenset(graph.results)
     chosen: list[Region] = []
@@ -449,7 +451,7 @@ def rows_here(graph: Graph, target: Target) -> Graph:
         good = region.inside and not region.is_empty() and region.pays()
         if good and all(takes(target, *kind) for kind in kinds(region)):
             chosen.append(region)
-    matrices = {v: new for v in graph.order if (new := unturned(v, target)) is not None}
+    matrices = {v: new for v in products if (new := unturned(v, target)) is not None}
     if not chosen and not matrices:
         return graph
     bound = frozenset(s for p in graph.params for d in shape_of(p) for s in dims.symbols_of(d))
@@ -485,8 +487,8 @@ def rebuild(builder: Builder, value: Value, instead: Value | None) -> None:
 
 
 def unturned(value: Value, target: Target) -> Value | None:
-    """The product of matrices that takes its weight as it is held; None for every other value."""
-    if value.op not in ("MatMul", "Gemm") or value.inputs[1] is None or value.inputs[1].op != CONSTANT:
+    """The product of matrices that takes its weight as it is held; None for every other product."""
+    if value.inputs[1] is None or value.inputs[1].op != CONSTANT:
         return None
     x, weight = present_operand(value, 0), present_operand(value, 1)
     held = turned(weight, True) if value.rank == x.rank == 2 and value.dtype in DTYPES else None

@@ -76,7 +76,8 @@ def graph_parts(file: StoredFile, start: int, stop: int, blobs: dict[str, Blob] 
             if blob.name in blobs:
                 raise LoadError(f"the name {blob.name!r} is defined twice")
             blobs[blob.name] = blob
-        yield file.peek(kept, begin - kept)
+        if begin > kept:
+            yield file.peek(kept, begin - kept)
         kept = end
     yield file.peek(kept, stop - kept)
 
