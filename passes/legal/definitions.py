@@ -64,7 +64,7 @@ def holds_own(graph: Graph) -> bool:
 
 def has_own(graph: Graph, ops: set[str]) -> bool:
     """True for a graph whose operators are `ops`, and of which one is the user's own and has a definition."""
-    plain = all([type(op) is str for op in ops])
+    plain = set(map(type, ops)) <= {str}
     return not plain and any(type(v.op) is not str and is_own(v) for v in graph.order)
 
 

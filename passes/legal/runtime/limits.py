@@ -115,7 +115,8 @@ def sizes_wanted(value: Value) -> Iterator[Dim]:
 
 
 def values_of(graph: Graph) -> Iterator[tuple[Graph, Value]]:
-    """(graph, value) for the values of operators with limits in a graph, and in its bodies, which share its dimensions."""
+    """(graph, value) for the values of a graph that have limits, and those of the bodies in it, which share its
+    dimensions."""
     for value in graph.order:
         if value.op in LIMITED:
             yield graph, value
