@@ -20,8 +20,6 @@ from passes.analysis.questions import is_known
 from passes.targets import Target
 from passes.targets.targets import domain_of
 
-_OP = attrgetter("op")
-
 
 def by_definition(m: Match, value: Value) -> Expanded:
     """What the definition of an operator makes of its operands: a value, or a tuple of values.
@@ -52,20 +50,15 @@ def by_definition(m: Match, value: Value) -> Expanded:
 
 def holds_defined(graph: Graph) -> bool:
     """True for a graph that has, itself or in a body, an operator that is defined by others, and none of ONNX's."""
-    ops = set(map(_OP, graph.order))
-    here = not DEFINITIONS.keys().isdisjoint(ops) or has_own(graph, ops)
-    return here or any(map(holds_defined, walk.bodies(graph.order)))
+    here = not DEFINITIONS.keys().isdisjoint(map(attrgetter("op"), graph.order))
+    return here or holds_own(graph) or any(map(holds_defined, walk.bodies(graph.order)))
 
 
 def holds_own(graph: Graph) -> bool:
     """True for a graph that has, itself or in a body, an operator of the user's own that has a definition."""
-    return has_own(graph, set(map(_OP, graph.order))) or any(map(holds_own, walk.bodies(graph.order)))
-
-
-def has_own(graph: Graph, ops: set[str]) -> bool:
-    """True for a graph whose operators are `ops`, and of which one is the user's own and has a definition."""
-    plain = set(map(type, ops)) <= {str}
-    return not plain and any(type(v.op) is not str and is_own(v) for v in graph.order)
+    plain = set(map(type, map(attrgetter("op"), graph.order))) == {str}
+    here = not plain and any(type(v.op) is not str and is_own(v) for v in graph.order)
+    return here or any(map(holds_own, walk.bodies(graph.order)))
 
 
 def is_own(value: Value) -> bool:
