@@ -12,6 +12,7 @@ import sympy
 from irkit.core.blobs import Blob
 from irkit.core.operator_names import name_key
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
+from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim, is_fresh, notation, symbols_of
 from irkit.support.results import as_tuple
 
@@ -111,12 +112,13 @@ def symbols_in(graph: Graph) -> tuple[sympy.Symbol, ...]:
     found: dict[sympy.Symbol, None] = {}
     seen: set[int] = set()  # of types and attributes, which many values share
     for value in graph.order:
-        if id(value.type) not in seen:
-            seen.add(id(value.type))
+        place = id(value.type)
+        if place not in seen:
+            seen.add(place)
             for dim in dims_of(value.type):
                 if type(dim) is not int:
                     found.update(dict.fromkeys(symbols_of(dim)))
-        if not value.attributes or id(value.attributes) in seen:
+        if not value.attributes or value.op == CONSTANT or id(value.attributes) in seen:
             continue
         seen.add(id(value.attributes))
         for _, attribute in value.attributes:

@@ -296,7 +296,7 @@ def dims_of(type_: Type) -> tuple[Dim, ...]:
 def map_dims(type_: Type, function: Callable[[Dim], Dim]) -> Type:
     """The type with `function` applied to each dimension; the same object where nothing changed."""
     if isinstance(type_, Tensor):
-        shape = tuple(function(d) for d in type_.shape)
+        shape = tuple([function(d) for d in type_.shape])
         return type_ if shape == type_.shape else Tensor(type_.dtype, shape)
     if isinstance(type_, Tuple):
         items = tuple(map_dims(item, function) for item in type_.items)

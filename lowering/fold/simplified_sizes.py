@@ -107,9 +107,9 @@ def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
 
     order = post_order(roots)
     types = {id(value.type): value.type for value in order}.values()
-    vectors = {id(value.attributes): value.attributes for value in order if value.op == SHAPE_VECTOR}.values()
+    vectors = [value.attributes for value in order if value.op == SHAPE_VECTOR]
     same = all(map_dims(each, size) is each for each in types) and all(settled(each, size) is each for each in vectors)
-    if same and not any(value.bodies for value in order):
+    if same and not [value for value in order if value.bodies]:
         return {}
     return resized(order, size, {value: value for value in order if value.op == PARAM})
 
@@ -124,9 +124,10 @@ def resized(order: Sequence[Value], size: Settle, params: Mapping[Value, Value])
         if value in new:
             continue
         old, attributes, bodies = value.type, value.attributes, value.bodies
-        type_ = types.get(id(old))
-        if type_ is None:
-            type_ = types[id(old)] = map_dims(old, size)
+        place = id(old)
+        if place not in types:
+            types[place] = map_dims(old, size)
+        type_ = types[place]
         if value.op == SHAPE_VECTOR:
             attributes = vectors.get(id(attributes)) or vectors.setdefault(id(attributes), settled(attributes, size))
         inputs = tuple(map(operand, value.inputs))

@@ -375,7 +375,7 @@ def legal_rule(target: Target) -> Rule:
 
 def wants_others(value: Value, target: Target) -> bool:
     """True for a value that does not run on a target, or that others were measured to be faster than."""
-    return is_outrun(value, target) or bool(trouble(value, target))
+    return (value.op in EXPANSIONS and is_outrun(value, target)) or bool(trouble(value, target))
 
 
 def is_outrun(value: Value, target: Target) -> bool:

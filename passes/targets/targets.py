@@ -79,7 +79,8 @@ class Target:
             kinds: tuple[Kind, ...] = tuple([v.type.dtype for v in operands])  # type: ignore[union-attr]
         except AttributeError:  # one is left out, or is no tensor
             kinds = tuple([None if v is None else _kind(v.type) for v in operands])
-        return _problem(self, op, kinds, _kinds(value.type), names)
+        own = value.type
+        return _problem(self, op, kinds, (own.dtype,) if type(own) is Tensor else _kinds(own), names)
 
 
 NAMES: Mapping[str, Target] = MappingProxyType(

@@ -361,9 +361,8 @@ def last_uses(values: Sequence[Value], results: Sequence[Value], place: Mapping[
     last = list(range(len(values)))
     for index, value in enumerate(values):
         for x in value.inputs:
-            at = place.get(x)  # type: ignore[arg-type]
-            if at is not None:
-                last[at] = index
+            if x in place:
+                last[place[x]] = index
     for each in results:
         if each in place:
             last[place[each]] = len(values)
@@ -394,8 +393,7 @@ def used_outside(
     for index in range(start, len(values)):
         layer = (index - start) // length
         for x in values[index].inputs:
-            at = -1 if x is None else place.get(x, -1)
-            if start <= at < end and (at - start) // length != layer:
+            if x in place and start <= (at := place[x]) < end and (at - start) // length != layer:
                 found[(at - start) // length].add((at - start) % length)
     for each in results:
         at = place.get(each, -1)
@@ -408,21 +406,21 @@ def matched(first: Sequence[Value], other: Sequence[Value]) -> dict[Value, Value
     """What each value of the first layer, and each that it uses, is in another; None where that is none like it."""
     found = dict(zip(first, other, strict=True))
     own = set(other)
-    for value, like in zip(first, other, strict=True):
-        if len(value.inputs) != len(like.inputs):
-            return None
-        for x, y in zip(value.inputs, like.inputs, strict=True):
-            if x is None or y is None:
-                if x is not y:
-                    return None
-                continue
-            known = found.get(x)
-            if known is None:
-                if x is not y and (y in own or not may_stand(x, y)):
-                    return None
-                found[x] = y
-            elif known is not y:
+    ours = [x for value in first for x in (*value.inputs, value)]  # each behind its operands, which are as many then
+    theirs = [x for value in other for x in (*value.inputs, value)]
+    if len(ours) != len(theirs):
+        return None
+    for x, y in zip(ours, theirs, strict=True):
+        if x is None or y is None:
+            if x is not y:
                 return None
+        elif x in found:
+            if found[x] is not y:
+                return None
+        elif x is not y and (y in own or not may_stand(x, y)):
+            return None
+        else:
+            found[x] = y
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any
 
-import attrs
 import numpy as np
 import onnx
 import onnx.defs
@@ -15,7 +14,7 @@ from onnx import FunctionProto, ModelProto, TypeProto, helper
 from irkit import dims
 from irkit.build import call
 from irkit.core.attributes import Attributes
-from irkit.core.ir import Graph, Value
+from irkit.core.ir import Graph, Value, vertex
 from irkit.core.origins import NOWHERE
 from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims, types_of
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
@@ -199,20 +198,27 @@ def inline_body(m: Match, body: Graph, operands: list[Value], names: dict[Dim, D
     """The results of a body applied to operands; `names` says what each symbol of the body stands for."""
     swaps: dict[Any, Dim] = dict(names)
     new: dict[Value, Value] = dict(zip(body.params, operands, strict=True))
+    sizes_now: dict[Dim, Dim] = dict(names)
+
+    def size_now(dim: Dim) -> Dim:
+        if dim not in sizes_now:
+            sizes_now[dim] = dims.substitute(dim, swaps)
+        return sizes_now[dim]
+
     for value in body.order:
         if value.op == PARAM:
             continue
-        inputs = tuple(None if v is None else new[v] for v in value.inputs)
-        type_ = map_dims(value.type, lambda d: dims.substitute(d, swaps)) if _symbolic(value.type) else value.type
+        inputs = tuple([None if v is None else new[v] for v in value.inputs])
+        type_ = map_dims(value.type, size_now) if _symbolic(value.type) else value.type
         attributes = value.attributes
         if value.op == "Reshape" and value.inputs[1] is not None and value.inputs[1].blob is None:
             attributes = (("allowzero", 1),)  # a computed size of 0 is meant
         if value.op == SHAPE_VECTOR:
-            sizes = tuple(dims.substitute(d, swaps) for d in value.attributes[0][1])
+            sizes = tuple(map(size_now, value.attributes[0][1]))
             attributes = (("dims", sizes), *value.attributes[1:])
             inputs = (*m.binders(sizes, *operands), *inputs)
-        new[value] = attrs.evolve(value, inputs=inputs, type=type_, attributes=attributes, origin=NOWHERE)
-    return tuple(new[r] for r in body.results)
+        new[value] = vertex(value.op, inputs, attributes, value.bodies, type_, NOWHERE)
+    return tuple([new[r] for r in body.results])
 
 
 def _symbolic(type_: Type) -> Iterable[Dim]:

@@ -111,12 +111,12 @@ def no_elements(m: Match) -> Made:
 
 def has_a_vector(product: Value) -> bool:
     """True for a product with an operand of rank 1."""
-    return any(v is not None and v.rank == 1 for v in product.inputs)
+    return 1 in [v.rank for v in product.inputs if v is not None]
 
 
 def is_a_stack(value: Value) -> bool:
     """True for matrices of which there may be more, or fewer, than one."""
-    return any(type(d) is not int or d != 1 for d in value.shape[:-2])
+    return bool([d for d in value.shape[:-2] if type(d) is not int or d != 1])
 
 
 def is_positive(size: Dim, ranges: Ranges) -> bool:

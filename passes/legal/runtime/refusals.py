@@ -88,7 +88,7 @@ def is_of(value: Value, *dtypes: DType) -> bool:
 
 def turns_beside_vector(value: Value) -> bool:
     """True for a product of a transposed tensor with a vector."""
-    if not any(v is not None and v.op == "Transpose" for v in value.inputs):
+    if "Transpose" not in [v.op for v in value.inputs if v is not None]:
         return False
     ranks = [v.rank for v in value.inputs if v is not None]
     return min(ranks) == 1 < max(ranks)
