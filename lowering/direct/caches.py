@@ -295,11 +295,23 @@ def effects_of(tracer: Tracer) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@contextmanager
-def unmet() -> Iterator[None]:
-    """A block in which what torch does is not met."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        yield
+class Unmet:
+    """A block in which what torch does is not met; a class, since a generator takes twice the calls, and each layer of
+    each run has several."""
+
+    def __enter__(self) -> None:
+        blocks = (
+            torch._C.DisableTorchFunction(),
+            torch._C._DisableTorchDispatch(),
+            torch._C._DisablePythonDispatcher(),
+        )
+        self.blocks: tuple[Any, ...] = blocks
+        for each in self.blocks:
+            each.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        for each in reversed(self.blocks):
+            each.__exit__(None, None, None)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -377,7 +389,7 @@ class Asking:
         if not self.levels or self.answering:
             return method(*given, **named)
         tracer = self.tracer
-        with unmet():
+        with Unmet():
             handed = [self.handed(level, holder, (args, kwargs)) for level in self.levels]
         before, first = Counter(tracer.counts), len(tracer.alive)
         calls, decomposed = tracer.calls, Counter(tracer.scope.decomposed)
@@ -386,7 +398,7 @@ class Asking:
             returned = method(*given, **named)
         finally:
             self.answering = False
-        with unmet():
+        with Unmet():
             new: list[Traced] = []
             try:
                 key = self.key(returned, new)

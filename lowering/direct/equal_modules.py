@@ -42,10 +42,10 @@ from lowering.direct.caches import (
     Number,
     Unequal,
     Unmatched,
+    Unmet,
     Watch,
     effects_of,
     is_asked_only,
-    unmet,
 )
 from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
@@ -157,16 +157,18 @@ class Calls(Asking):
             return forward(*args, **kwargs)
         tensors: list[Traced] = []
         objects: list[Any] = []
-        with unmet():
+        values: list[Value] = []
+        with Unmet():
             below = None
             try:
-                key = (self.likes.numbers[id(module)], surroundings(), self.key((args, kwargs), tensors, objects))
+                arguments = self.key_of((args, kwargs), tensors, objects, values)
+                key = (self.likes.numbers[id(module)], surroundings(), arguments)
                 below = self.likes.of(module)
                 require_asked_only(below.parts, objects)
             except Unmatched:
                 key = below = None
             tries = self.known.setdefault(key, []) if key is not None else []
-            found = None if below is None else self.found(tries, below, tensors)
+            found = None if below is None else self.found(tries, below, values)
         if below is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
         if found is not None and id(module) not in self.last:
@@ -179,11 +181,11 @@ class Calls(Asking):
             return self.traced(level, below, forward, args, kwargs, tries)
         with self.noting(level):
             returned = forward(*args, **kwargs)
-        with unmet():
+        with Unmet():
             self.compare(found, returned, level)
         return returned
 
-    def found(self, tries: Sequence[Called | None], below: Below, given: Sequence[Traced]) -> Again | None:
+    def found(self, tries: Sequence[Called | None], below: Below, given: Sequence[Value]) -> Again | None:
         """The first of some calls that a module makes again; None where it makes none of them."""
         likely = (each for each in tries if each is not None and self.is_like(each, below))
         return next((made for each in likely if (made := self.again(each, below, given))), None)
@@ -216,7 +218,7 @@ class Calls(Asking):
         if kept or self.left_something(level) or self.likes.differences(below, self.likes.of(module)) != frozenset():
             tries.append(None)
             return returned
-        with unmet():
+        with Unmet():
             outputs: list[Traced] = []
             try:
                 if any(level.answer_of(each) for each in tensors_of(returned)):
@@ -296,12 +298,11 @@ class Calls(Asking):
 
     # ------------------------------------------------------------------------------------------ the others
 
-    def again(self, call: Called, below: Below, given: Sequence[Traced]) -> Again | None:
-        """A call with the weights of another module, of other tensors; None where these are not as they were."""
+    def again(self, call: Called, below: Below, values: Sequence[Value]) -> Again | None:
+        """A call with the weights of another module, of other values; None where these are not as they were."""
         tracer = self.tracer
         path, taken = tracer.modules[-1], dict(tracer.counts)
         repeated = tracer.visits.again(call.inner, path, list(map(id, below.parts)))
-        values = [tracer.read(each.handle) for each in given]
         before = self.once_before(call, below, values)
         if before is not None:
             return Again(call, before.values, path, repeated, taken, None, before)
@@ -367,7 +368,7 @@ class Calls(Asking):
         tracer.visits.take(found.repeated)
         known = list(given)
         for number, ask in enumerate(call.asks):
-            with unmet():
+            with Unmet():
                 found = self.grown(found, number)
                 add_counts(tracer.counts, ask.segment)
                 tracer.first_met([found.values[value] for value in call.stages[number].roots])
@@ -376,14 +377,14 @@ class Calls(Asking):
             tracer.modules.append(found.repeated.path_of(call.path + ask.inside, tracer.modules[-1] + ask.inside))
             returned = getattr(objects[ask.holder], ask.method)(*args, **kwargs)
             tracer.modules.pop()
-            with unmet():
+            with Unmet():
                 if self.key(returned, new) != ask.key or names_since(tracer.counts, before) != ask.names:
                     tracer.unequal = True
                     raise Unequal
                 answers = [tracer.read(tracer.handle(each)) for each in new]
                 found = self.answered(found, ask.answers, answers)
             known += new
-        with unmet():
+        with Unmet():
             found = self.grown(found, -1)
             add_counts(tracer.counts, call.rest)
             tracer.calls += call.operators

@@ -107,6 +107,8 @@ class Functions(TorchFunctionMode):
         self.own = tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
+            return whole
         if isinstance(func, torch._ops.HigherOrderOperator) and func is not custom_function_call:
             with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
                 return higher_order(self.own, func, args, kwargs or {})
@@ -124,8 +126,6 @@ class Functions(TorchFunctionMode):
             contiguous_to_all(self.own, args[0].handle, form)
         if func is torch.Tensor.stride and type(args[0]) is Traced:
             strides_to_all(self.own, args[0].handle)
-        if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
-            return whole
         if func in FUNCTIONS and (made := FUNCTIONS[func](*args, **(kwargs or {}))) is not None:
             return made
         if func in ATTRIBUTES:

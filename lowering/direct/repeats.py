@@ -77,7 +77,7 @@ class Met:
 
     def content(self, values: Sequence[Value], plain: tuple[Any, ...]) -> Any:
         """The key of what it is called with, where its tensors hold these values and the rest is `plain`."""
-        return (self.func, plain, tuple(map(id, values)))
+        return (id(self.func), plain, tuple(map(id, values)))  # an operator of torch takes long to be hashed
 
 
 def gathered(handle_of: Any, given: Any, plain: list[Any], tensors: list[torch.Tensor], handles: list[Any]) -> bool:
@@ -253,7 +253,8 @@ class Index:
         """Takes in what values are computed of."""
         same = self.same
         for value in walk.post_order(tuple(roots), stop=same.__contains__):
-            same[value] = self.stand_in(value, [None if v is None else same[v] for v in value.inputs], value)
+            inputs = [None if v is None else same[v] for v in value.inputs]
+            same[value] = value if value.op == PARAM else self.stand_in(value, inputs, value)
 
     def stand_in(self, value: Value, inputs: Sequence[Value | None], otherwise: Value) -> Value:
         """The value that computes the same as one whose operands stand for all like them: one of them, one that is

@@ -123,13 +123,20 @@ class Request:
         return list(self._resized(sizes))
 
     def _resized(self, sizes: Mapping[str, int]) -> Iterator[Any]:
+        known: dict[Any, int] = {}
+
+        def number(dim: Any) -> int:
+            if dim not in known:
+                known[dim] = dims.evaluate(dim, sizes)
+            return known[dim]
+
         for leaf, shape in zip(self.leaves, self.shapes, strict=True):
             value = leaf.value
             if isinstance(value, torch.Tensor):
                 for axis, dim in enumerate(shape):
-                    value = value if type(dim) is int else stretch_axis(value, axis, dims.evaluate(dim, sizes))
+                    value = value if type(dim) is int else stretch_axis(value, axis, number(dim))
             elif shape is not None:
-                value = dims.evaluate(shape, sizes)
+                value = number(shape)
             yield value
 
 

@@ -130,6 +130,10 @@ class Questions:
         return ends.pop() if len(ends) == 1 else None
 
 
+YES: Callable[[], bool] = True.__bool__
+"""Says True, and is no function of Python's: torch asks each size of each tensor whether it is an integer."""
+
+
 class SizeNode(SymNode):
     """What stands behind a `torch.SymInt`, `SymFloat` or `SymBool` of a traced model.
 
@@ -140,6 +144,8 @@ class SizeNode(SymNode):
     def __init__(self, asked: Questions, expr: Any, kind: type, hint: Any, parts: Any = None) -> None:
         self.asked, self.kind, self._hint, self.parts = asked, kind, hint, parts
         self._made: Any = expr
+        if kind is int:
+            self.is_int = YES
 
     @property
     def hint(self) -> Any:
@@ -508,7 +514,7 @@ class RoomNode(SizeNode):
     """How many bytes a storage has: seldom asked for, so that it is computed only then."""
 
     def __init__(self, asked: Questions, shape: Callable[[], tuple[Dim, ...]], each: int) -> None:
-        self.asked, self.kind, self.parts, self.shape, self.each = asked, int, None, shape, each
+        self.asked, self.kind, self.parts, self.shape, self.each, self.is_int = asked, int, None, shape, each, YES
 
     @property
     def _made(self) -> Any:

@@ -391,7 +391,7 @@ class Tracer:
         if self.before is None:
             return None
         key = self.index.key_of(met, values)
-        there, count = self.index.outcomes.get(key, ()), self.again[key]
+        there, count = self.index.outcomes.get(key, ()), self.again.get(key, 0)
         if not there or (count >= len(there) and there[0].random):
             return None
         found = there[min(count, len(there) - 1)]
@@ -399,7 +399,7 @@ class Tracer:
             return None
         for each in () if self.index.point else found.conditions:  # at a point, those of the run before are kept
             self.asked.condition(each, True)
-        self.again[key] += 1
+        self.again[key] = count + 1
         return found
 
     def open_index(self) -> None:

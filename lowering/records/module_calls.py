@@ -99,7 +99,7 @@ class Repeated:
 def add_counts(counts: Counter[str], more: Mapping[str, int]) -> None:
     """`Counter.update`, which calls a method for each key."""
     for each in more:
-        counts[each] += more[each]
+        counts[each] = counts[each] + more[each] if each in counts else more[each]
 
 
 def name_after(taken: Mapping[str, int], numbered: tuple[str, int]) -> str:

@@ -324,12 +324,12 @@ def unflatten_cache(leaves: Iterable[Any], context: dict[str, Any]) -> Any:
 
 def encode(value: Any, path: Path, leaves: list[Any], paths: list[str]) -> Any:
     """`value` as JSON, its tensors (and sizes that vary) moved to `leaves` and their paths to `paths`."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
     if isinstance(value, LEAVES):
         leaves.append(value)
         paths.append(".".join(path))
         return {"leaf": len(leaves) - 1}
-    if value is None or type(value) in (bool, int, float, str):
-        return value
     if isinstance(value, torch.dtype | torch.layout):
         return {"torch": str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):
@@ -377,8 +377,10 @@ def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[
 
 def decode(state: Any, leaves: Sequence[Any]) -> Any:
     """The value that `encode` turned to JSON, with `leaves` in their places."""
-    if not isinstance(state, dict):
+    if type(state) is not dict:
         return state
+    if "leaf" in state:
+        return leaves[state["leaf"]]
     if "object" in state:
         kind = class_at(state["object"])
         rebuilt: Any = object.__new__(kind)
@@ -387,7 +389,6 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
         return rebuilt
     ((tag, content),) = state.items()
     decoders: dict[str, Callable[[Any], Any]] = {
-        "leaf": lambda index: leaves[index],
         "length": lambda index: length_of(leaves[index]),
         "number": torch.tensor,
         "torch": partial(getattr, torch),

@@ -39,7 +39,7 @@ class Below:
     def of(cls, module: torch.nn.Module) -> Below:
         """A module as it stands."""
         parts = [each for _, each in modules_below(module)]
-        contents = Contents.of(list(containers_in(parts)))
+        contents = Contents.of(containers_in(parts))
         state = tuple(map(own_state, parts))
         return cls(parts, attributes_of(parts), contents, hooks_below(parts), state, list(weights_of(parts)))
 
@@ -113,7 +113,7 @@ def likes_of(given: Parts) -> Likes:
 
     def number(module: torch.nn.Module) -> int:
         if id(module) not in found:
-            below = tuple((name, each and number(each)) for name, each in module._modules.items())
+            below = tuple([(name, each and number(each)) for name, each in module._modules.items()])
             own = (id(module),) if classes[type(module)] else own_like(module)
             found[id(module)] = numbers.setdefault((*own, below, sharing(module) if shared else ()), len(numbers))
         return found[id(module)]
@@ -149,8 +149,8 @@ def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
     if isinstance(module, torch.jit.ScriptModule) or "forward" in module.__dict__:
         return (id(module),)
     weights = [*module._parameters.items(), *module._buffers.items()]
-    shown = tuple((name, None if each is None else weight_like(each)) for name, each in weights)
-    simple = tuple((name, type(each)) for name, each in module.__dict__.items() if name not in OWN)
+    shown = tuple([(name, None if each is None else weight_like(each)) for name, each in weights])
+    simple = tuple([(name, type(each)) for name, each in module.__dict__.items() if name not in OWN])
     return (type(module), module.training, shown, simple)
 
 
@@ -193,12 +193,14 @@ def attributes_of(parts: Sequence[torch.nn.Module]) -> list[Any]:
     return [held for one in parts for name, held in one.__dict__.items() if name != "forward"]
 
 
-def containers_in(parts: Sequence[torch.nn.Module]) -> Iterator[Any]:
+def containers_in(parts: Sequence[torch.nn.Module]) -> list[Any]:
     """The dicts, lists and sets among the attributes of modules, but for hooks."""
-    for one in parts:
-        for name, held in one.__dict__.items():
-            if type(held) in CONTAINERS and (name in KEPT or name not in OWN):
-                yield held
+    return [
+        held
+        for one in parts
+        for name, held in one.__dict__.items()
+        if type(held) in CONTAINERS and (name in KEPT or name not in OWN)
+    ]
 
 
 KEPT = frozenset(("_parameters", "_buffers", "_modules"))
@@ -208,7 +210,7 @@ KEPT = frozenset(("_parameters", "_buffers", "_modules"))
 def own_state(module: torch.nn.Module) -> dict[str, Any]:
     """The attributes of one module."""
     return {
-        name: each if issubclass(type(each), SIMPLE) else Same(each)
+        name: each if type(each) in SIMPLE or issubclass(type(each), SIMPLE) else Same(each)
         for name, each in module.__dict__.items()
         if name not in OWN and name != "forward"
     }

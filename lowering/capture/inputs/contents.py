@@ -118,13 +118,14 @@ def modules_below(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     stack = [("", module)]
     while stack:
         path, each = stack.pop()
-        if id(each) not in seen:
-            seen.add(id(each))
+        identity = id(each)
+        if identity not in seen:
+            seen.add(identity)
             found.append((path, each))
-            children = [
-                (f"{path}.{n}" if path else n, child) for n, child in each._modules.items() if child is not None
-            ]
-            stack += reversed(children)
+            if each._modules:
+                inside = f"{path}." if path else ""
+                children = [(inside + n, child) for n, child in each._modules.items() if child is not None]
+                stack += reversed(children)
     return found
 
 
