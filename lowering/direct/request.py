@@ -167,7 +167,7 @@ def request_of(
         if isinstance(leaf.value, torch.Tensor):
             told = each or {}
             sizes = enumerate(leaf.value.shape)
-            shapes.append(tuple(names.dim(exprs.get((i, axis)), told.get(axis), size) for axis, size in sizes))
+            shapes.append(tuple([names.dim(exprs.get((i, axis)), told.get(axis), size) for axis, size in sizes]))
         elif each is not None and type(leaf.value) is int:
             shapes.append(names.dim(exprs.get((i, -1)), each, leaf.value))
         else:

@@ -29,7 +29,7 @@ from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.program.ways import lower_model
 from lowering.records.options import ExportOptions, Functions
-from lowering.tensors.complex_pairs import boundary_text
+from lowering.tensors.complex_pairs import boundary_texts
 from passes import optimize
 from passes.legal.runtime.limits import state_limits
 from passes.pipelines.rule_sets import text_of
@@ -140,10 +140,8 @@ def report_of(
         capture=low.captured.how,
         opset=target.opset,
         target=str(target),
-        inputs=tuple((port.name, boundary_text(graph, port.name, v.type)) for port, v in ports if port.role == "input"),
-        outputs=tuple(
-            (port.name, boundary_text(graph, port.name, v.type)) for port, v in results if port.role == "output"
-        ),
+        inputs=boundary_texts(graph, [(port.name, v.type) for port, v in ports if port.role == "input"]),
+        outputs=boundary_texts(graph, [(port.name, v.type) for port, v in results if port.role == "output"]),
         dims=tuple((notation.text(symbol(name)), str(r)) for name, r in sorted(graph.symbols.items())),
         guards=tuple((f.text, f.source) for f in ready.signature.facts if f.kind in (*ENFORCED, "note")),
         baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),

@@ -57,7 +57,7 @@ def blob_of(tensor: torch.Tensor, name: str = "", *, copy: bool = False) -> Blob
         return Blob(dtype, tuple(tensor.shape), lambda: array_of(held), name, source=tensor)
     if copy or held.nbytes <= COPIED:
         return owned_blob(np.array(array_of(held), order="K"), dtype, name, tensor)
-    array = array_of(held) if is_seen(held) else None
+    array = seen_array(held) if is_seen(held) else None
     watch = TensorWatch.of(held, name, array)
     load = (lambda: array_of(held)) if array is None else (lambda: array)
     return Blob(dtype, tuple(tensor.shape), load, name, source=tensor, watch=watch)
@@ -120,8 +120,12 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     if not is_seen(plain):
         plain = plain.to_dense() if plain.layout is not torch.strided else plain
         plain = plain.cpu().resolve_conj().resolve_neg()
-    if plain.dtype is torch.complex32:
-        plain = as_pairs(plain)
+    return seen_array(plain)
+
+
+def seen_array(tensor: torch.Tensor) -> np.ndarray:
+    """The numpy array over the memory of a tensor that numpy can see as it is, and that has no gradient."""
+    plain = as_pairs(tensor) if tensor.dtype is torch.complex32 else tensor
     if plain.dtype in _VIEWED:
         through, target = _VIEWED[plain.dtype]
         return plain.contiguous().view(through).numpy().view(target)

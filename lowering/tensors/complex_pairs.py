@@ -18,7 +18,7 @@ import sympy
 from irkit.build import const, op
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
-from irkit.core.types import DType, Tensor
+from irkit.core.types import DType, Tensor, Type
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import COMPLEX32, ComplexHalf, cast, scalar
 from lowering.tensors.shaping import expand, pick_index, unsqueeze
@@ -127,11 +127,18 @@ def complex_names(graph: Graph) -> frozenset[str]:
     return frozenset(json.loads(dict(graph.signature.metadata).get(COMPLEX_KEY, "[]")))
 
 
-def boundary_text(graph: Graph, name: str, type_: Any) -> str:
-    """The type of a parameter or result in words: `c64[n] as f32[n, 2]` for a complex one."""
-    if name not in complex_names(graph) or not isinstance(type_, Tensor):
-        return repr(type_)
-    return f"{Tensor(WHOLES[type_.dtype], type_.shape[:-1])!r} as {type_!r}"
+def boundary_texts(graph: Graph, named: Iterable[tuple[str, Type]]) -> tuple[tuple[str, str], ...]:
+    """The names of parameters or results, each with its type in words: `c64[n] as f32[n, 2]` for a complex one."""
+    pairs, texts = complex_names(graph), dict[tuple[bool, Type], str]()  # a cache has many of one type
+    found: list[tuple[str, str]] = []
+    for name, type_ in named:
+        key = (name in pairs, type_)
+        if key not in texts:
+            whole = name in pairs and isinstance(type_, Tensor)
+            before = f"{Tensor(WHOLES[type_.dtype], type_.shape[:-1])!r} as " if whole else ""
+            texts[key] = f"{before}{type_!r}"
+        found.append((name, texts[key]))
+    return tuple(found)
 
 
 def as_type(x: Value, dtype: DType) -> Value:

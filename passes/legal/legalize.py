@@ -227,7 +227,8 @@ def newest_for(graph: Graph, target: Target) -> Target:
     """The target at the newest opset, not above its own, at which it runs all that the graph holds: an operator whose
     kernels end before the target's opset, and that nothing can express, makes for an older one. It is what a model
     gets for which no opset was asked."""
-    stuck = [v for v in _all_values(graph) if v.op.rpartition("::")[2] in FROZEN and trouble(v, target)]
+    frozen = {name for name in operators_of(graph) if name.rpartition("::")[2] in FROZEN}
+    stuck = [v for v in _all_values(graph) if v.op in frozen and trouble(v, target)] if frozen else []
     for opset in range(target.opset, OLDEST - 1, -1):
         chosen = attrs.evolve(target, opset=opset)
         if not any(trouble(v, chosen) for v in stuck):
@@ -240,6 +241,12 @@ FROZEN = frozenset((
     "MaxRoiPool",
 ))  # fmt: skip
 """Operators that no others express."""
+
+
+def operators_of(graph: Graph) -> set[str]:
+    """The operators of a graph and of its bodies."""
+    inside = [operators_of(body) for value in graph.order if value.bodies for body in value.bodies]
+    return {value.op for value in graph.order}.union(*inside)
 
 
 def _all_values(graph: Graph) -> Iterator[Value]:

@@ -446,7 +446,8 @@ def rows_here(graph: Graph, target: Target) -> Graph:
         return graph
     results = frozenset(graph.results)
     chosen: list[Region] = []
-    for forms in regions(forms_of(graph)) if any(map(adds_row, graph.order)) else ():
+    sums = [v for v in graph.order if v.op in ("Add", "Sum")]
+    for forms in regions(forms_of(graph)) if any(map(adds_row, sums)) else ():
         region = Region.of(graph, forms, results)
         good = region.inside and not region.is_empty() and region.pays()
         if good and all(takes(target, *kind) for kind in kinds(region)):
@@ -468,8 +469,8 @@ def rows_here(graph: Graph, target: Target) -> Graph:
 
 
 def adds_row(value: Value) -> bool:
-    """Whether a value may be a linear layer with its bias: layers without any do not pay on rows."""
-    return value.op in ("Add", "Sum") and any(v is not None and len(shape_of(v)) == 1 for v in value.inputs)
+    """Whether a sum may be a linear layer with its bias: layers without any do not pay on rows."""
+    return any(v is not None and len(shape_of(v)) == 1 for v in value.inputs)
 
 
 def rebuild(builder: Builder, value: Value, instead: Value | None) -> None:

@@ -378,7 +378,7 @@ class Writer:
         for key, text in zip(NODE_KEYS, fields, strict=True):
             if text:
                 entry = add()  # set one by one: given by name they take twice as long
-                entry.key, entry.value = key, encodable(text)
+                entry.key, entry.value = key, text if text.isascii() else encodable(text)
 
     def noted(self, node: NodeProto, origin: Origin) -> None:
         """What else the file that a node came from said of it: its name, if no other node has it, text, metadata."""

@@ -50,6 +50,9 @@ CONVOLUTIONS = frozenset(("Conv", "ConvTranspose"))
 POOLS = frozenset(("AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool"))
 """The operators that want channels and places, if not images."""
 
+WANTING = ATTENTION | RECURRENT | IMAGES | CONVOLUTIONS | POOLS | {PRODUCT, FUSED_PRODUCT}
+"""All operators that want some size to be at least 1."""
+
 SUMS = frozenset((
     "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
 ))  # fmt: skip
@@ -84,7 +87,7 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
     wanted: dict[Dim, str] = {}
     most: dict[Dim, str] = {}
     for holder, value in values_of(graph):
-        for size in sizes_wanted(value):
+        for size in sizes_wanted(value) if value.op in WANTING else ():
             wanted.setdefault(size, value.origin.source)
         if on_cpu and value.op in ADDING:
             count = added(value)
@@ -179,8 +182,10 @@ def turned_value(operand: Value) -> Value | None:
     for _ in range(FAR):
         if found.op == "Transpose":
             return found
+        if found.op not in POINTWISE:
+            return None
         alike = [v for v in found.inputs if v is not None and isinstance(v.type, Tensor) and v.rank == operand.rank]
-        if not (found.op in POINTWISE and len(alike) == 1 and alike[0].shape == operand.shape):
+        if not (len(alike) == 1 and alike[0].shape == operand.shape):
             return None
         found = alike[0]
     return None
