@@ -134,9 +134,9 @@ def boundary_texts(graph: Graph, named: Iterable[tuple[str, Type]]) -> tuple[tup
     for name, type_ in named:
         key = (name in pairs, type_)
         if key not in texts:
-            whole = name in pairs and isinstance(type_, Tensor)
-            before = f"{Tensor(WHOLES[type_.dtype], type_.shape[:-1])!r} as " if whole else ""
-            texts[key] = f"{before}{type_!r}"
+            texts[key] = repr(type_)
+            if name in pairs and isinstance(type_, Tensor):
+                texts[key] = f"{Tensor(WHOLES[type_.dtype], type_.shape[:-1])!r} as {type_!r}"
         found.append((name, texts[key]))
     return tuple(found)
 

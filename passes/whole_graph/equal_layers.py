@@ -361,7 +361,7 @@ def last_uses(values: Sequence[Value], results: Sequence[Value], place: Mapping[
     last = list(range(len(values)))
     for index, value in enumerate(values):
         for x in value.inputs:
-            if x in place:
+            if x is not None and x in place:
                 last[place[x]] = index
     for each in results:
         if each in place:
@@ -393,7 +393,8 @@ def used_outside(
     for index in range(start, len(values)):
         layer = (index - start) // length
         for x in values[index].inputs:
-            if x in place and start <= (at := place[x]) < end and (at - start) // length != layer:
+            at = -1 if x is None or x not in place else place[x]
+            if start <= at < end and (at - start) // length != layer:
                 found[(at - start) // length].add((at - start) % length)
     for each in results:
         at = place.get(each, -1)
