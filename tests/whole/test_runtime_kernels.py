@@ -52,8 +52,10 @@ def test_kernels_without_types() -> None:
     }  # fmt: skip
     assert kernels_without(table, ()) == table
     assert kernels_without(table, ["b"]) == {
-        "Cast": [[1, 25, {"T1": ["a", "b"], "T2": ["b"]}]], "Equal": [[1, 19, {"T": ["a"]}]], "If": [[1, 25, {}]],
-    }  # fmt: skip
+        "Cast": [[1, 25, {"T1": ["a", "b"], "T2": ["b"]}]],
+        "Equal": [[1, 19, {"T": ["a"]}]],
+        "If": [[1, 25, {}]],
+    }
 
 
 def test_a_type_has_a_kernel_where_a_third_of_the_samples_agree() -> None:
