@@ -303,6 +303,10 @@ WAYS = 6
 """How often a model is run once more at sizes that conditions refuse."""
 
 
+MOST_APART = 64
+"""Into how many conditions those of two ways are written out: six ways of ten conditions each would be a million."""
+
+
 def texts(guards: Sequence[Guard]) -> frozenset[str]:
     """What conditions say."""
     return frozenset(guard.text for guard in guards)
@@ -370,6 +374,9 @@ def with_way(
         return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: {said}"))
     kept = [guard for guard in found.guards if not is_of_one(guard, found, other)]
     apart = [guard for guard in found.guards if is_of_one(guard, found, other)]
+    if len(apart) * len(where) > MOST_APART:
+        told = f"what the model does at {at} is no branch: with those there are it would take too many conditions"
+        return attrs.evolve(found, notes=(*found.notes, told))
     kept += [widened(guard, each) for guard in apart for each in where if not is_either(guard.expr, each)]
     kept += [guard for guard in other.guards if guard.expr is None and guard.text not in texts(kept)]
     ends = {name: (known.lo, known.hi) for name, known in found.ranges.items()}

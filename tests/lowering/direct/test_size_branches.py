@@ -177,3 +177,36 @@ def test_a_loop_over_a_size_is_no_branch() -> None:
 
     with pytest.raises(irkit.IrkitError):
         irkit.to_onnx(summed, (torch.randn(3, 8),), dynamic_shapes=({1: "n"},), rewrite=True)(torch.randn(3, 12))
+
+
+SUMS_OF_CHUNKS = """
+def summed(x):
+    batch, length, width = x.shape
+    left = (4 - length % 4) % 4
+    chunks = pad(x, (0, 0, 0, left)).reshape(batch, -1, 4, width)
+    total, found = torch.zeros(batch, 4, width), torch.zeros_like(chunks)
+    for i in range((length + left) // 4):
+        found[:, i] = chunks[:, i] * 2 + total
+        total = total + chunks[:, i]
+    return found.reshape(batch, -1, width)[:, :length]
+"""
+
+
+def test_ways_of_many_conditions_are_left_out_once_there_are_too_many() -> None:
+    """A loop that nobody can rewrite asks a condition in each round; six such ways were written out into millions."""
+    found: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {}
+    exec(SUMS_OF_CHUNKS, {"torch": torch, "pad": pad}, found)
+    program = irkit.to_onnx(
+        found["summed"], (torch.randn(2, 7, 3),), dynamic_shapes=({0: "batch", 1: "seq"},), rewrite=True
+    )
+    assert "too many conditions" in str(program.report)
+    answered = set()
+    for batch, length in itertools.product((1, 4), (1, 4, 5, 8, 9, 13, 17, 21, 25, 29, 41)):
+        x = torch.randn(batch, length, 3)
+        try:
+            given = program(x)
+        except irkit.ContractError:
+            continue
+        answered.add(-(-length // 4))
+        assert torch.allclose(given, found["summed"](x), atol=1e-5)
+    assert {2, 4} <= answered and not {8, 11} & answered
