@@ -70,9 +70,8 @@ def is_always_true(expr: Any) -> bool:
     unequal = [gap(a) for a in parts if isinstance(a, sympy.Ne)]
     if any(sympy.cancel(e / u).is_number for e in equal for u in unequal):
         return True
-    ones = {a.args[0] for a in expr.args if isinstance(a, sympy.Ne) and a.args[1] == 1}
-    together = [a for a in expr.args if isinstance(a, sympy.And)]
-    return any({e.args[0] for e in a.args if isinstance(e, sympy.Eq) and e.args[1] == 1} <= ones for a in together)
+    together = [each for each in parts if isinstance(each, sympy.And)]
+    return any(all(sympy.Not(one) in parts for one in each.args) for each in together)
 
 
 def gap(relation: Any) -> Any:

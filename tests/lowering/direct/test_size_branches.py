@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import sympy
 import torch
 from torch.nn.functional import max_pool2d, pad
 
 import irkit
+from lowering.fold.facts import is_always_true
 
 
 class Masked(torch.nn.Module):
@@ -210,3 +212,12 @@ def test_ways_of_many_conditions_are_left_out_once_there_are_too_many() -> None:
         answered.add(-(-length // 4))
         assert torch.allclose(given, found["summed"](x), atol=1e-5)
     assert {2, 4} <= answered and not {8, 11} & answered
+
+
+def test_a_condition_of_alternatives_is_dropped_only_where_one_of_them_holds_always() -> None:
+    a, b = sympy.symbols("a b", integer=True, nonnegative=True)
+    both = sympy.And(sympy.Eq(a, 1), sympy.Eq(b, 1))
+    assert is_always_true(sympy.Or(sympy.Ne(a, 1), sympy.Ne(b, 1), both))
+    assert not is_always_true(sympy.Or(sympy.Ne(a, 1), both))
+    assert not is_always_true(sympy.Or(sympy.Ne(a, 1), sympy.And(sympy.Eq(a, 1), b > 3)))
+    assert not is_always_true(sympy.Or(sympy.Eq(a, 2), sympy.And(sympy.Eq(a, 4), b > 3)))
