@@ -25,6 +25,7 @@ from irkit.onnx.writing.materialize import materialize_dims
 from irkit.pattern import uniform
 from lowering.errors import CaptureError
 from lowering.layouts.parts import BATCH, PAST, SEQUENCE
+from lowering.layouts.sinks import sunk_attention, uncast
 from passes.analysis.questions import axes_of, same_shape
 from passes.analysis.reach import is_low
 from passes.rules.attention.attention import split_heads
@@ -63,6 +64,25 @@ class Shown:
 
 
 @attrs.frozen(eq=False)
+class Layer:
+    """The attention of a layer, and the results of the graph that are its further results. Where the graph computes it
+    step by step, with `sinks`, it stands in the place of `output`."""
+
+    attention: Value
+    presents: tuple[Value, ...]
+    output: Value | None = None
+    sinks: Value | None = None
+
+    def replaced(self, graph: Graph, made: Sequence[Value]) -> dict[Value, Value]:
+        """What stands for the values of a graph, with the results of GroupQueryAttention in the attention's place."""
+        swaps = dict(zip(self.presents, made[1:], strict=True))
+        if self.output is None:
+            return {item: made[item.attribute("index")] for item in graph.users[self.attention]} | swaps
+        kind = self.output.dtype
+        return {self.output: made[0] if kind is DType.FLOAT else op.Cast(made[0], to=kind)} | swaps
+
+
+@attrs.frozen(eq=False)
 class Ports:
     """The parameters of a decoder: tokens, mask, and each cache by its name."""
 
@@ -97,17 +117,16 @@ def over_shared(graph: Graph) -> Graph:
     for i in sorted({int(CACHE.match(name)[1]) for name in ports.caches}):  # type: ignore[index]
         names = [f"past_key_values.{i}.{each}" for each in ("key", "value")]
         caches = [ports.caches.get(name) for name in names]
-        attention, presents = attention_over(graph, i, *caches)
+        layer = attention_over(graph, i, *caches)
         own = {name: room_for(cache, DType.FLOAT) for name, cache in zip(names, caches, strict=True)}
-        made = grouped(attention, ports, lengths, list(own.values()), [cache.dtype for cache in caches if cache])
-        swaps |= {item: made[item.attribute("index")] for item in graph.users[attention]}
-        swaps |= dict(zip(presents, made[1:], strict=True))
+        made = grouped(layer, ports, lengths, list(own.values()), [cache.dtype for cache in caches if cache])
+        swaps |= layer.replaced(graph, made)
         rooms |= own
     for name, cache in ports.caches.items():
         for user in readers_of(graph, cache):
             if user.op == "Shape":
                 swaps[user] = known_sizes(user, ports)
-            elif user.op != "Attention":
+            elif user.op != "Attention" and user not in swaps:
                 raise Unlike(f"{name} is read by {user.op} too", hint="caches grow")
     new = rebuild_through(graph.results, swaps)
     changed = {cache: rooms[name] for name, cache in ports.caches.items()}
@@ -153,13 +172,6 @@ def known_sizes(shape: Value, ports: Ports) -> Value:
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=0)
 
 
-def uncast(value: Value | None) -> Value | None:
-    """What a value was before it was another floating-point number."""
-    while value is not None and value.op == "Cast" and value.inputs[0] is not None and value.inputs[0].dtype.is_float:
-        value = value.inputs[0]
-    return value
-
-
 def readers_of(graph: Graph, value: Value) -> list[Value]:
     """What reads a value, or what it is as another floating-point number."""
     found = list[Value]()
@@ -179,12 +191,12 @@ def rounded(value: Value, dtype: DType) -> Value:
 # ---------------------------------------------------------------------------------------------- attention
 
 
-def attention_over(
-    graph: Graph, layer: int, keys: Value | None, values: Value | None
-) -> tuple[Value, tuple[Value, ...]]:
-    """(the attention that reads the caches of a layer, the results of the graph that are its further results)."""
+def attention_over(graph: Graph, layer: int, keys: Value | None, values: Value | None) -> Layer:
+    """The attention that reads the caches of a layer."""
     named = dict(zip((port.name for port in graph.signature.results), graph.results, strict=True))
     given_back = [named.get(f"present.{layer}.{each}") for each in ("key", "value")]
+    if keys is not None and values is not None and (sunk := with_sinks(graph, (keys, values), given_back)):
+        return sunk
     present = [uncast(each) for each in given_back]
     found = {item.inputs[0] for item in present if item is not None and item.op == "Item"}
     attention = found.pop() if len(found) == 1 else None
@@ -200,16 +212,26 @@ def attention_over(
         refuse(f"the attention of layer {layer} is a special one")
     if any(each is not None and each.dtype is not DType.FLOAT for each in attention.inputs[:3]):
         refuse(f"the attention of layer {layer} is not of float32, as that on the CPU is")
-    return attention, tuple(each for each in given_back if each is not None)
+    return Layer(attention, tuple(each for each in given_back if each is not None))
+
+
+def with_sinks(graph: Graph, past: Sequence[Value], present: Sequence[Value | None]) -> Layer | None:
+    """The attention of a layer that has sinks; None for one that ONNX's Attention computes, and for every other."""
+    known = [each for each in present if each is not None]
+    plain = [source for each in known if (source := uncast(each)) is not None]
+    if len(plain) < 2 or not same_shape(past[0].shape, past[1].shape):
+        return None
+    found = sunk_attention(graph, past, plain)
+    return None if found is None else Layer(found.attention, tuple(known), found.output, found.sinks)
 
 
 def grouped(
-    attention: Value, ports: Ports, lengths: tuple[Value, Value], rooms: Iterable[Value], kept: Sequence[DType]
+    layer: Layer, ports: Ports, lengths: tuple[Value, Value], rooms: Iterable[Value], kept: Sequence[DType]
 ) -> tuple[Value, ...]:
-    """The results of GroupQueryAttention in the place of an Attention, whose caches were `kept` in these element types:
+    """The results of GroupQueryAttention in the place of an attention, whose caches were `kept` in these element types:
     new keys and values are numbers of them, as those that are read back were."""
-    given = dict(attention.attributes)
-    q, k, v, mask = (*attention.inputs, None)[:4]
+    given = dict(layer.attention.attributes)
+    q, k, v, mask = (*layer.attention.inputs, None)[:4]
     if q is None or k is None or v is None or given.get("scale") == 0:
         refuse("its scale is 0, by which GroupQueryAttention means another")
     k, v = (rounded(each, dtype) for each, dtype in zip((k, v), kept, strict=True))
@@ -225,7 +247,7 @@ def grouped(
     asked = {**asked, **({"softcap": softcap} if softcap else {})}
     asked = {**asked, **({"local_window_size": shown.window} if shown.window >= 0 else {})}
     sides = [joined(each) for each in (q, k, v)]
-    operands = [*sides, *rooms, *lengths, None, None, None, shown.bias]
+    operands = [*sides, *rooms, *lengths, None, None, None, shown.bias, layer.sinks]
     while operands[-1] is None:
         operands.pop()
     made = call("com.microsoft::GroupQueryAttention", operands, asked, outputs=3)

@@ -71,8 +71,7 @@ TAIL = """
   values in one tensor.
 - onnxruntime-genai 0.18 makes values as wide as keys, which those of DeepSeek V3 are not, and wants a token that ends a
   text, which the configuration of MPT does not name. Of encoders with decoders it loads Whisper's, and Marian's with
-  recurrent decoders. Its caches are of one size, written in place, in all that it loads but Whisper and GPT-OSS,
-  whose attention has sinks.
+  recurrent decoders. Its caches are of one size, written in place, in all that it loads but Whisper.
 - What keeps other states than keys and values (Mamba, LFM2, Qwen3-Next) and what reads images beside text (LLaVA) is
   not written: `lowering.generation` serves it.
 """
