@@ -1,7 +1,7 @@
 """irkit: a tensor program as an immutable value.
 
 graph = lowering.lower(model, args)         # torch in (the package `lowering` imports torch, this one does not)
-print(graph)                                # text that parses back: irkit.parse(str(graph)) == graph
+print(graph)                                # text; that of graph.text() reads back by irkit.parse
 irkit.verify(passes.optimize(graph))        # numbered laws
 program = irkit.to_onnx(model, args)        # all of it in one call
 """

@@ -28,6 +28,7 @@ from irkit.ops.opset import Operators
 from irkit.ops.schemas import OpSpec, has_schema, split_domain
 from irkit.ops.types.contents import contents
 from irkit.support.arguments import brief
+from irkit.support.counts import count_text
 
 _LISTS, _TABLES = (list, tuple), (dict, type(None))
 """What nearly every caller gives: asked first, as `isinstance` of an abstract class takes longer."""
@@ -80,7 +81,7 @@ def call_graph(body: Graph, *operands: Value) -> Any:
     require_graph(body)
     if len(operands) != len(body.params):
         raise TypeRuleError(
-            f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}",
+            f"Call: the body takes {count_text(len(body.params), 'operand')}, and was given {len(operands)}",
             hint="give one operand for each parameter of the body, in order",
         )
     for wanted, given in zip(body.params, operands, strict=True):

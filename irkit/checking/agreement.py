@@ -309,7 +309,7 @@ def text(*results: Value) -> str:
     """The values as a graph over the parameters that they reach."""
     params = tuple(v for v in post_order(results) if v.op == PARAM)
     flat = tuple(r for value in results for r in results_of(value))
-    return str(Graph(params, flat, name="instance"))
+    return Graph(params, flat, name="instance").text()
 
 
 # ---------------------------------------------------------------------------------------------- on ONNX Runtime

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from irkit.core.types import DType
+from irkit.support.counts import count_text
 
 
 @attrs.frozen
@@ -108,7 +109,7 @@ def _compare(expected: object, actual: object, rtol: float | None, atol: float |
         pairs = [(f"{path}[{key!r}]", expected[key], actual[key]) for key in expected]
     elif _is_list(expected) and _is_list(actual):
         if len(expected) != len(actual):
-            return Difference(f"expected {len(expected)} results, got {len(actual)}", path)
+            return Difference(f"expected {count_text(len(expected), 'result')}, got {len(actual)}", path)
         pairs = [(f"{path}[{i}]", e, a) for i, (e, a) in enumerate(zip(expected, actual, strict=True))]
     else:
         return Difference(f"expected {_kind(expected)}, got {_kind(actual)}", path)

@@ -88,7 +88,7 @@ class Case:
         """Both sides, line by line: first the left one, then what the right one adds."""
         graph = self.graph()
         names = value_names(graph)
-        lines = [line.removeprefix("  ") for line in str(graph).splitlines()[1:-1]]
+        lines = [line.removeprefix("  ") for line in graph.text().splitlines()[1:-1]]
         lines = lines[: next(i for i, line in enumerate(lines) if line.startswith("return"))]
         before = set(post_order((*graph.params, *self.left)))
         added = next((v for v in graph.order if v not in before), None)
@@ -140,7 +140,7 @@ class Case:
         """A program that shows the difference; it needs irkit and numpy."""
         graph = self.graph()
         names = [port.name for port in graph.signature.params]
-        lines = ["import numpy as np", "", "import irkit", "", 'both = irkit.parse(r"""', str(graph)]
+        lines = ["import numpy as np", "", "import irkit", "", 'both = irkit.parse(r"""', graph.text()]
         lines.append(f'"""{self._blobs(graph)})')
         if self.arrays is None:
             lines.append("for result, port in zip(both.results, both.signature.results):")

@@ -21,6 +21,7 @@ from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
 from irkit.evaluation.kernels.common import Content, is_array
 from irkit.proofs import Proof
+from irkit.support.counts import count_text
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 """What `sys.settrace` takes, and what such a function returns."""
@@ -75,7 +76,9 @@ class Checked:
 
     def __str__(self) -> str:
         how = "to the bit" if self.exact else "the right side no worse than the left"
-        first = f"{self.rule or 'the rule'} fired on {self.fired} instances, where both sides agree: {how}"
+        first = (
+            f"{self.rule or 'the rule'} fired on {count_text(self.fired, 'instance')}, where both sides agree: {how}"
+        )
         return "\n".join([first, *self.details()])
 
     def details(self) -> list[str]:
@@ -89,7 +92,7 @@ class Checked:
         lines.append(f"near misses: {self.near_misses}, of which it fired on {self.near_fired}, where both sides agree")
         lines += [f"    {kind}: {made}, fired on {fired}" for kind, (made, fired) in self.near_kinds]
         lines.append(f"compared on ONNX Runtime: {self.on_runtime}; no answer there: {self.not_there}")
-        lines += [f"declined {count} times: {reason}" for reason, count in self.declined]
+        lines += [f"declined {count_text(count, 'time')}: {reason}" for reason, count in self.declined]
         if self.empty or self.no_value:
             lines.append(f"did not count: {self.empty} with nothing but empty results, {self.no_value} without a value")
         if self.proof is not None:

@@ -12,6 +12,7 @@ from irkit.core.types import Tensor
 from irkit.dims import Dim, Range, notation
 from irkit.dims.conditions import holds
 from irkit.errors import ContractError, DimensionError
+from irkit.support.counts import count_text
 
 ENFORCED = frozenset(("guard", "relation", "runtime"))
 """The kinds of facts that are conditions on sizes."""
@@ -35,7 +36,7 @@ def binding_of(
                 continue
             if len(shape) != param.type.rank:
                 raise ContractError(
-                    f"{name} has {len(shape)} dimensions, and must be a {param.type!r}",
+                    f"{name} has {count_text(len(shape), 'dimension')}, and must be a {param.type!r}",
                     hint="give it in that form, or capture the model again with an example like it",
                 )
             binding.shape(param.type.shape, shape, name)

@@ -12,6 +12,7 @@ from irkit.core.blobs import Blob
 from irkit.core.origins import Origin
 from irkit.core.printer import describer, value_names, words_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
+from irkit.support.counts import count_text
 from irkit.support.markup import BLUE, DIM, ORANGE, TEAL, folded_html, in_color, lines_html
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def graph_html(graph: Graph) -> str:
         pieces.append(folded_html(summary, text, len(graph.order) <= OPEN or (not module and not pieces)))
     more = len(graph.order) - LINES
     if more > 0:
-        pieces.append(in_color(f"and {more} values more: irkit.viz(graph) shows all of them", DIM))
+        pieces.append(in_color(f"and {count_text(more, 'value')} more: irkit.viz(graph) shows all of them", DIM))
     results = ", ".join(line.names[r] for r in graph.results)
     return f"<div><b>{head}</b>{''.join(pieces)}<div>{in_color('return ' + results[:LONGEST], DIM)}</div></div>"
 
@@ -65,7 +66,7 @@ def counted(values: list[Value]) -> str:
     inputs = sum(v.op == PARAM for v in values)
     words = [f"{n} {op}" if n > 1 else op for op, n in found.most_common(5)]
     words += ["…"] if len(found) > 5 else []
-    return ", ".join([*([f"{inputs} inputs"] if inputs else []), *words])
+    return ", ".join([*([count_text(inputs, "input")] if inputs else []), *words])
 
 
 class Lines:
@@ -89,7 +90,7 @@ class Lines:
             text = f"{name}: {type_} = {in_color(value.op, ORANGE)}({operands})" + (f" {{{given}}}" if given else "")
             yield text + self.comment(value.origin)
         for word, body in zip(words_of(value), value.bodies, strict=True):
-            yield f"  {escape(word)} {{ {in_color(f'{len(body)} operators', DIM)} }}"
+            yield f"  {escape(word)} {{ {in_color(count_text(len(body), 'operator'), DIM)} }}"
 
     def short(self, attribute: object) -> str:
         """An attribute as text, cut where it is long."""

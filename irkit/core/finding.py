@@ -10,6 +10,7 @@ from irkit.core.origins import plain
 from irkit.core.types import Tuple
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import GraphError
+from irkit.support.counts import count_text
 
 if TYPE_CHECKING:
     from irkit.core.ir import Graph, Value
@@ -105,7 +106,7 @@ def value_at(graph: Graph, key: str) -> Value:
         lines = [f"{graph.names[v]}: {v.type!r} = {v.op}" for v in leaving[:SHOWN]]
         more = f"\n... and {len(leaving) - SHOWN} more" if len(leaving) > SHOWN else ""
         raise GraphError(
-            f"{key!r} tells of {len(leaving)} values of the graph {graph.name}",
+            f"{key!r} tells of {count_text(len(leaving), 'value')} of the graph {graph.name}",
             ir="\n".join(lines) + more,
             hint=f"take one by its name, graph.value({graph.names[leaving[0]]!r}), or all: graph.find({key!r})",
         )

@@ -25,6 +25,7 @@ from irkit.core.types import DType, Tuple, Type, require_type, same_types
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.dims import Range
 from irkit.errors import GraphError, TypeRuleError
+from irkit.support.counts import count_text
 from irkit.support.watch import Watch, distinct
 
 
@@ -420,9 +421,16 @@ class Graph(GraphMethods):
         return new
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name}: {len(self.params)} params, {len(self)} operators, {len(self.results)} results>"
+        counts = ((self.params, "param"), (self, "operator"), (self.results, "result"))
+        return f"<Graph {self.name}: {', '.join(count_text(len(held), word) for held, word in counts)}>"
 
     def __str__(self) -> str:
+        return print_graph(self, brief=True)
+
+    def text(self) -> str:
+        """The graph as text that `irkit.parse` reads: `irkit.parse(graph.text()) == graph`. Contents of constants up to
+        1 KiB stand in it whole, where `str(graph)` shows 32 elements at most; larger ones are named, and handed to
+        `parse` (`irkit.save_text` writes them to a file beside)."""
         return print_graph(self)
 
     def _repr_pretty_(self, printer: PrettyPrinter, cycle: bool) -> None:

@@ -14,6 +14,7 @@ from irkit.core.attributes import single
 from irkit.core.blobs import SMALL, Blob, content
 from irkit.core.types import DType
 from irkit.dims.notation import quoted_text
+from irkit.support.counts import count_text
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 """Names that stand in text without quotes; `RESERVED` ones do not."""
@@ -26,6 +27,9 @@ RESERVED = frozenset(("inf", "nan", "true", "false"))
 
 FILL = 8
 """More equal elements than this are written once."""
+
+SHOWN = 32
+"""So many elements, at most, stand in what `print(graph)` shows."""
 
 
 # ---------------------------------------------------------------------------------------------- strings and names
@@ -88,6 +92,20 @@ def is_large(blob: Blob) -> bool:
     if blob.dtype is not DType.STRING:
         return blob.nbytes > SMALL or blob.size > SMALL or blob.absent
     return blob.size > SMALL or len(content(blob.array)) > SMALL
+
+
+def is_long(blob: Blob) -> bool:
+    """True for a blob that `str(graph)` names only: a large one, and one of more than 32 elements that are not all
+    equal. `irkit.print_graph` and `Graph.text` leave large ones out alone."""
+    return is_large(blob) or (blob.size > SHOWN and not is_uniform(blob.array))
+
+
+def is_uniform(array: np.ndarray) -> bool:
+    """Whether all elements are one, bit by bit."""
+    if array.dtype == object:
+        return all(x == array.flat[0] for x in array.flat)
+    data = array.tobytes()
+    return data == data[: array.itemsize] * array.size
 
 
 def array_text(array: np.ndarray, dtype: DType) -> str:
@@ -156,7 +174,7 @@ def array_of(elements: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> n
     for size in shape:
         count *= size
     if len(elements) != count:
-        raise ValueError(f"{len(elements)} elements are given, and the shape {list(shape)} has {count}")
+        raise ValueError(f"the shape {list(shape)} has {count_text(count, 'element')}, and the text gives {len(elements)}")
     if dtype is DType.STRING:
         flat = np.empty(count, dtype=object)
         flat[:] = elements

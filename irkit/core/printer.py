@@ -10,7 +10,7 @@ import sympy
 
 from irkit import dims
 from irkit.core.blobs import Blob, blobs_in
-from irkit.core.literals import array_text, float_text, is_large, name_text, op_text, quoted_bytes, quoted_text
+from irkit.core.literals import array_text, float_text, is_large, is_long, name_text, op_text, quoted_bytes, quoted_text
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim, notation
@@ -29,15 +29,16 @@ UNNAMED = "body"
 """The display name that a body has unless the text says otherwise."""
 
 
-def print_graph(graph: Graph, *, hashes: bool = False) -> str:
+def print_graph(graph: Graph, *, hashes: bool = False, brief: bool = False) -> str:
     """The graph as text that `irkit.parse` reads back.
 
     Blobs of more than 1 KiB are named, not shown, and their content is not read, unless `hashes` asks for the hash of
-    each (`irkit.save_text` does, and writes the contents to a file beside).
+    each (`irkit.save_text` does, and writes the contents to a file beside). With `brief`, which is what `str(graph)`
+    gives, so are those of more than 32 elements that are not all equal.
     """
     if type(graph).__name__ != "Graph":  # the class itself stands above this file
         raise GraphError(f"a {type(graph).__name__} is not an irkit graph", hint="irkit.load(model) makes one")
-    printer = _Printer.of(graph, hashes)
+    printer = _Printer.of(graph, hashes, brief)
     inside = printer.block(graph, STEP)
     head = [f"graph {name_text(graph.name)} {{", *printer.symbol_lines(graph, STEP, everywhere=True)]
     return "\n".join([*head, *inside, "}"])
@@ -75,7 +76,7 @@ def excerpt(graph: Graph, value: Value | None, around: int = 3) -> str:
     at = next((i for i, v in enumerate(order) if v is value), None)
     if at is None:
         return ""
-    printer = _Printer.of(graph, hashes=False)
+    printer = _Printer.of(graph, brief=True)
     names = value_names(graph)
     ports = graph.signature.params
     lines: list[str] = []
@@ -98,7 +99,7 @@ def words_of(value: Value) -> tuple[str, ...]:
 
 def describer(graph: Graph) -> tuple[Callable[[Type], str], Callable[[Any], str]]:
     """(text of a type, text of an attribute), as they stand in the text of the graph."""
-    printer = _Printer.of(graph, hashes=False)
+    printer = _Printer.of(graph, brief=True)
     return printer.type, printer.attribute
 
 
@@ -120,15 +121,15 @@ def nested_graphs(graph: Graph) -> Iterator[tuple[Graph, bool]]:
             pending.extend(reversed(inner))
 
 
-def large_blobs(graph: Graph) -> dict[str, Blob]:
-    """The blobs that are left out of the text, by the label that stands for each: its name in quotes where no other
-    has that name, else its number."""
+def long_blobs(graph: Graph) -> dict[str, Blob]:
+    """The blobs that `str(graph)` leaves out, by the label that stands for each: its name in quotes where no other
+    has that name, else its number. `Graph.text` leaves out the large ones of them, by the same labels."""
     found: dict[Hashable, Blob] = {}
     for nested, first in nested_graphs(graph):
         for value in nested.order if first else ():
             for _, attribute in value.attributes:
                 for part in blobs_in(attribute):
-                    if is_large(part):
+                    if is_long(part):
                         found.setdefault(blob_key(part), part)
     holders: dict[str, int] = {}
     for blob in found.values():
@@ -137,6 +138,11 @@ def large_blobs(graph: Graph) -> dict[str, Blob]:
         quoted_text(blob.name) if blob.name and holders[blob.name] == 1 else str(i): blob
         for i, blob in enumerate(found.values())
     }
+
+
+def large_blobs(graph: Graph) -> dict[str, Blob]:
+    """Those of `long_blobs` that stand in no text, nor in one that is saved: of more than 1 KiB each."""
+    return {label: blob for label, blob in long_blobs(graph).items() if is_large(blob)}
 
 
 def blob_key(blob: Blob) -> Hashable:
@@ -160,11 +166,12 @@ class _Printer:
     types: dict[Type, str] = attrs.field(factory=dict[Type, str])
 
     @classmethod
-    def of(cls, graph: Graph, hashes: bool) -> _Printer:
+    def of(cls, graph: Graph, hashes: bool = False, brief: bool = False) -> _Printer:
         """The printer of that graph."""
         several = dict.fromkeys(id(nested) for nested, first in nested_graphs(graph) if not first)
         shared = {body: f"@{i}" for i, body in enumerate(several)}
-        return cls(hashes, {blob_key(blob): label for label, blob in large_blobs(graph).items()}, shared)
+        left_out = long_blobs(graph) if brief else large_blobs(graph)
+        return cls(hashes, {blob_key(blob): label for label, blob in left_out.items()}, shared)
 
     # -- lines
 
@@ -291,8 +298,8 @@ class _Printer:
         )  # no attribute: shown in errors
 
     def blob(self, blob: Blob) -> str:
-        """The elements of a small blob, the label of a large one; its name after `as` where the label is not that."""
-        label = self.blobs.get(blob_key(blob)) if is_large(blob) else None
+        """The elements of a blob, or the label of one left out; its name after `as` where the label is not that."""
+        label = self.blobs.get(blob_key(blob)) if self.blobs else None
         title = f" as {quoted_text(blob.name)}" if blob.name else ""
         if label is None:
             return array_text(blob.array, blob.dtype) + title

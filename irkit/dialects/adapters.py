@@ -14,6 +14,7 @@ from irkit.nodes.operators import Definition, TypeRule
 from irkit.ops.schemas import AttributeSpec, OpSpec, spec
 from irkit.ops.types.context import Context
 from irkit.support.arguments import brief
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 Function = Kernel
@@ -58,7 +59,7 @@ def ruled_by(function: Function) -> TypeRule:
             raise c.fail(f"its type rule gives {brief(found[0])}", hint='give irkit.tensor("f32", ...), or x.type')
         if len(found) != c.outputs:
             raise c.fail(
-                f"its type rule gives {len(found)} types, and it has {c.outputs} results",
+                f"its type rule gives {count_text(len(found), 'type')}, and it has {count_text(c.outputs, 'result')}",
                 hint="give a type for each of results=",
             )
         return found

@@ -28,6 +28,7 @@ from irkit.onnx.writing.models import to_proto
 from irkit.pattern import Hole
 from irkit.rewriting.face import Made, Match, Rule
 from irkit.rewriting.numbering import share
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 from irkit.support.upstairs import upstairs
 from irkit.text.parser import parse
@@ -51,14 +52,16 @@ class CheckedOperator:
 
     def __str__(self) -> str:
         means = "by its library" if self.library else "with the definition as a local function"
-        first = f"{self.operator}: {self.instances} instances keep the laws, and come back from text and ONNX; " + (
+        keep = "keeps the laws, and comes" if self.instances == 1 else "keep the laws, and come"
+        first = (
+            f"{self.operator}: {count_text(self.instances, 'instance')} {keep} back from text and ONNX; "
             f"{self.on_runtime} agree on ONNX Runtime, {means}"
         )
         found = self.by_definition
         if found is None:
             return first
         how = "to the bit" if found.exact else "within the tolerance"
-        agreed = f"on {found.fired} instances the evaluator gives what its definition says, {how}"
+        agreed = f"on {count_text(found.fired, 'instance')} the evaluator gives what its definition says, {how}"
         return "\n".join([first, agreed, *found.details()])
 
 

@@ -387,10 +387,11 @@ def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
 def show(
     model: Model,
     as_json: AsJson = False,
+    full: Annotated[bool, typer.Option("--full", help="constants of up to 1 KiB whole, to be read again")] = False,
 ) -> None:
-    """Print a model, .onnx, .pt2 or .irkit, as irkit text, which can be read again; or as JSON."""
+    """Print a model, .onnx, .pt2 or .irkit, as irkit text; or as JSON."""
     graph = read_graph(model)
-    typer.echo(as_text(graph_data(graph)) if as_json else str(graph))
+    typer.echo(as_text(graph_data(graph)) if as_json else graph.text() if full else str(graph))
 
 
 app.command("viz")(viz_file)

@@ -22,6 +22,7 @@ from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
 from irkit.onnx.writing.models import to_proto
 from irkit.rewriting.rules import Rule
+from irkit.support.counts import count_text
 from irkit.support.upstairs import upstairs
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
@@ -189,7 +190,7 @@ def console_beside(output: Path | None, quiet: bool = False) -> Console:
 
 def node_count(graph: Graph) -> str:
     """How many nodes a graph has, in words."""
-    return "1 node" if len(graph) == 1 else f"{len(graph)} nodes"
+    return count_text(len(graph), "node")
 
 
 def wrote(output: Path | None) -> str:

@@ -209,10 +209,11 @@ def bind(
         write(ready, output, target.opset)
     console = console_beside(output, quiet)
     taken = len(given.params) - len(bound.params)
+    became = "1 input became a weight" if taken == 1 else f"{taken} inputs became weights"
     if as_json:
         console.print(as_text({"nodes": len(ready), "parameters_bound": taken, "saved": str(output)}))
     else:
-        console.print(f"{node_count(ready)}" + (f", {taken} inputs became weights" if taken else "") + wrote(output))
+        console.print(node_count(ready) + (f", {became}" if taken else "") + wrote(output))
 
 
 # ---------------------------------------------------------------------------------------------- profile

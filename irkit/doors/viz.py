@@ -14,6 +14,7 @@ from irkit.rewriting.history import History, record_history
 from irkit.rewriting.journal import Applied
 from irkit.rewriting.passes import Trace
 from irkit.rewriting.rules import Rule, Rules
+from irkit.support.counts import count_text
 from irkit.viewer.differences import GraphDifference, difference
 from irkit.viewer.journals import journal_history, trace_history
 from irkit.viewer.page import Page
@@ -67,7 +68,9 @@ def page_of(what: Any, rules: Any, target: Any, title: str) -> Page:
         return difference_page(what, title)
     journal = applications(what)
     if journal is not None:
-        return history_page(journal_history(journal), title or "journal", subtitle=f"{len(journal)} applications")
+        return history_page(
+            journal_history(journal), title or "journal", subtitle=f"{count_text(len(journal), 'application')}"
+        )
     history = getattr(what, "history", None)
     if callable(history):
         found: Any = history()

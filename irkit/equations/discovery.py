@@ -35,6 +35,7 @@ from irkit.rewriting.rules import Match, Rules
 from irkit.saturation.egraph import EGraph
 from irkit.saturation.rounds import Bounds, Saturation, grow
 from irkit.support.arguments import require_count
+from irkit.support.counts import count_text
 from irkit.text.types import type_of
 
 NAMES = "xyzuvw"
@@ -83,7 +84,8 @@ class Discovery:
         return "\n".join(
             [
                 *lines,
-                f"{len(self.equations)} equations among {self.terms} terms, in {self.seconds:.0f} s; {self.known} "
+                f"{count_text(len(self.equations), 'equation')} among {count_text(self.terms, 'term')}, "
+                f"in {self.seconds:.0f} s; {self.known} "
                 f"pairs are known to be equal, {self.untrue} only look so",
             ]
         )

@@ -40,6 +40,7 @@ from irkit.rewriting.rules import (
     rule,
 )
 from irkit.rewriting.sides import match_of
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 Pictures = Pattern | float | tuple[Pattern | float, ...]
@@ -208,7 +209,7 @@ def equation_of(
     """The equation of two sides, each told what the other asks of the holes. Raises TypeRuleError as `equation`."""
     if len(left) != len(right):
         raise TypeRuleError(
-            f"{len(left)} values stand on the left, and {len(right)} on the right",
+            f"{count_text(len(left), 'value')} on the left, and {len(right)} on the right",
             hint="give each side as many patterns",
         )
     if where is not None and not callable(where):

@@ -26,6 +26,7 @@ from irkit.evaluation.kernels.table import DRAWS, KERNELS
 from irkit.nodes.operators import MOST, Operator, StandIn
 from irkit.nodes.operators import body as body_of
 from irkit.support.arguments import brief, require_count
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 Feeds = Mapping[Any, Any] | Sequence[Any]
@@ -131,7 +132,8 @@ def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
         )
     if len(given) != len(graph.params):
         raise EvaluateError(
-            f"the graph has {len(graph.params)} parameters, and was fed {len(given)} values",
+            f"the graph has {count_text(len(graph.params), 'parameter')}, and was fed "
+            f"{count_text(len(given), 'value')}",
             hint="give one array for each parameter, in order: graph.params, or name them in a dict",
         )
     return [settled(value.type, array) for value, array in zip(graph.params, given, strict=True)]
@@ -360,7 +362,7 @@ def conformed(value: Value, found: Content) -> Content:
         items: tuple[Content, ...] = as_tuple(found)
         if len(items) < len(value.type.items):
             raise EvaluateError(
-                f"{value.op} gave {len(items)} results, where {len(value.type.items)} are asked for",
+                f"{value.op} gave {count_text(len(items), 'result')}, where {len(value.type.items)} are asked for",
                 hint="a kernel gives a tuple with an array for each result",
             )
         return tuple(settled(t, v) for t, v in zip(value.type.items, items, strict=False))

@@ -21,6 +21,7 @@ from irkit.dims.conditions import holds
 from irkit.errors import GraphError, TypeRuleError
 from irkit.nodes.bodies import as_value
 from irkit.support.arguments import brief
+from irkit.support.counts import count_text
 from irkit.text.types import type_of
 
 Traceable: TypeAlias = Callable[..., Any]
@@ -206,7 +207,8 @@ def results_of(given: Any, names: tuple[str, ...]) -> dict[str, Value]:
     chosen = names or own
     if len(chosen) != len(several) or len(set(chosen)) != len(chosen):
         raise GraphError(
-            f"the function returns {len(several)} values, and their names are {', '.join(map(repr, chosen))}",
+            f"the function returns {count_text(len(several), 'value')}, and their names are "
+            f"{', '.join(map(repr, chosen))}",
             hint='give each a name of its own: results=("mean", "variance")',
         )
     return {str(name): result_of(str(name), each) for name, each in zip(chosen, several, strict=True)}

@@ -26,6 +26,7 @@ from irkit.hand.arithmetic import operand
 from irkit.nodes.calls import applied_body
 from irkit.nodes.construct import shape_vector
 from irkit.support.arguments import brief
+from irkit.support.counts import count_text
 
 Sizes = Mapping[sympy.Symbol, Dim]
 """What stands in the place of each symbol."""
@@ -52,7 +53,7 @@ def arranged(graph: Graph, given: tuple[object, ...], named: Mapping[str, object
     names = names_of(graph)
     if len(given) > len(names):
         raise TypeRuleError(
-            f"the graph {graph.name} takes {len(names)} operands, and was given {len(given)}",
+            f"the graph {graph.name} takes {count_text(len(names), 'operand')}, and was given {len(given)}",
             hint=f"its parameters are {', '.join(names) or 'none'}",
         )
     found = dict(zip(names, given, strict=False))

@@ -26,6 +26,7 @@ from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ops.schemas import BODIES, NONDETERMINISTIC
+from irkit.support.counts import count_text
 
 Operand = Any
 """What may stand where a value is wanted: a value, a number, an array, a list of numbers, or None."""
@@ -157,7 +158,7 @@ def require_arguments(function: BodyFunction, given: Sequence[Value]) -> None:
     except TypeError as error:
         types = ", ".join(repr(v.type) for v in given)
         raise TypeRuleError(
-            f"a body is called with {len(given)} values ({types}), which it does not take: {error}",
+            f"a body is called with {count_text(len(given), 'value')} ({types}), which it does not take: {error}",
             hint="If gives none; Loop the number of the trip, the condition, and what is carried; Scan and SequenceMap "
             "what is carried, and the elements",
         ) from error
@@ -205,14 +206,14 @@ def trace_scan(operands: list[Value | None], given: Given, bodies: Sequence[Body
     count = given.get("num_scan_inputs")
     if not isinstance(count, int) or not 1 <= count <= len(operands):
         raise TypeRuleError(
-            f"Scan: num_scan_inputs is {count}, and {len(operands)} operands are given",
+            f"Scan: num_scan_inputs is {count}, and it is given {count_text(len(operands), 'operand')}",
             hint="num_scan_inputs counts the last operands, which are scanned; the others are states",
         )
     states, taken = operands[: len(operands) - count], operands[len(operands) - count :]
     axes = tuple(given.get("scan_input_axes") or (0,) * count)
     if len(axes) != count:
         raise TypeRuleError(
-            f"Scan: scan_input_axes has {len(axes)} axes, for {count} scanned operands",
+            f"Scan: scan_input_axes has {count_text(len(axes), 'axis', 'axes')}, for {count} scanned operands",
             hint="give one axis for each scanned operand, or leave scan_input_axes out",
         )
     elements = [without_axis(v, axis) for v, axis in zip(taken, axes, strict=True)]
@@ -270,7 +271,7 @@ def settled(
         if len(found.results) < len(before) + len(types):
             wanted = f"{'the condition and ' if before else ''}{len(types)} carried"
             raise TypeRuleError(
-                f"{op}: the body gives back {len(found.results)} values, and {wanted} are needed",
+                f"{op}: the body gives back {count_text(len(found.results), 'value')}, and {wanted} are needed",
                 hint="return what the body carries, then what is collected, as one tuple",
             )
         backs = [r.type for r in found.results[len(before) : len(before) + len(types)]]

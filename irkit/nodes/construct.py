@@ -27,6 +27,7 @@ from irkit.nodes.bodies import Operand, with_bodies
 from irkit.nodes.coarse_types import inferred_or_coarser
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, known_row
 from irkit.ops.types.context import Context
+from irkit.support.counts import count_text
 
 
 def call(
@@ -56,7 +57,7 @@ def call(
     count = outputs if outputs is not None else known.min_outputs or 1
     if count > known.max_outputs:
         raise TypeRuleError(
-            f"{op} has {known.max_outputs} results at most, and {count} are asked for",
+            f"{op} has {count_text(known.max_outputs, 'result')} at most, and {count} are asked for",
             hint=told_of(op, "gives"),
         )
     context = Context(known, operands, dict(frozen), bodies, count)

@@ -28,6 +28,7 @@ from irkit.ops.schemas import OpSpec, known_row, split_domain
 from irkit.ops.types.contents import contents
 from irkit.ops.types.context import Context
 from irkit.support.arguments import brief
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 Definition = Callable[..., Any]
@@ -214,7 +215,7 @@ def defined_results(
         raise application.fail(f"of its results only the first {there} are defined")
     if operator.key and len(results) > outputs:
         named = attrs.evolve(application, hint='name them: irkit.operator(..., results=("y", "mean"))')
-        raise named.fail(f"its definition gives {len(results)} results, and it has {outputs}")
+        raise named.fail(f"its definition gives {count_text(len(results), 'result')}, and it has {outputs}")
     return results[:outputs]
 
 

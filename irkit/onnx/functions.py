@@ -21,6 +21,7 @@ from irkit.onnx.reading.tensors import Files
 from irkit.onnx.reading.types import Types
 from irkit.onnx.writing.inlining import expand_calls
 from irkit.onnx.writing.models import DOMAIN_KEY, FUNCTIONS, metadata, to_proto
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 ARGUMENTS, INSIDE = "arguments", "inside"
@@ -40,7 +41,7 @@ def call_function(
     functions = (function,) if isinstance(function, FunctionProto) else tuple(function)
     first = functions[0]
     if len(inputs) > len(first.input):
-        what = f"the function {first.name} takes {len(first.input)} operands, and was given {len(inputs)}"
+        what = f"the function {first.name} takes {count_text(len(first.input), 'operand')}, and was given {len(inputs)}"
         raise TypeRuleError(what, hint=f"they are: {', '.join(first.input) or 'none'}")
     given = {a.name: a for a in first.attribute_proto}
     unknown = [name for name in attributes or {} if name not in given and name not in first.attribute]

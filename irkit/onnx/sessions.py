@@ -26,6 +26,7 @@ from irkit.onnx.reading.tensors import from_bytes
 from irkit.onnx.writing.models import skeleton, to_proto, weights_of
 from irkit.onnx.writing.tensors import chunks, header, tensor_proto
 from irkit.ops.schemas import dtype_of
+from irkit.support.counts import count_text
 from irkit.support.watch import Watch, distinct
 
 CPU = ("CPUExecutionProvider",)
@@ -98,7 +99,9 @@ class Session:
             what = f"lack {missing[0]!r}" if missing else f"have {unknown[0]!r}, which is not an input"
             raise ContractError(f"the feeds {what}", hint=known)
         if count > len(given):
-            raise ContractError(f"{count} arrays are fed to a model of {len(given)} inputs", hint=known)
+            raise ContractError(
+                f"a model of {count_text(len(given), 'input')} is fed {count_text(count, 'array')}", hint=known
+            )
         for name, value in given.items():
             kind, shape, _ = self.ports[name]
             wanted = dtype_of(kind)

@@ -11,6 +11,7 @@ import attrs
 from irkit.core.ir import Graph, Value
 from irkit.rewriting.firings import Firing
 from irkit.rewriting.passes import Pass, Step, as_pass
+from irkit.support.counts import count_text
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -37,8 +38,11 @@ class History:
 
     def __repr__(self) -> str:
         count = sum(len(turn.firings) for turn in self.turns)
-        became = f"{len(self.graph)} operators to {len(self.result)}"
-        return f"<History {self.graph.name}: {len(self.turns)} passes, {count} firings, {became}>"
+        became = f"{count_text(len(self.graph), 'operator')} to {len(self.result)}"
+        return (
+            f"<History {self.graph.name}: {count_text(len(self.turns), 'pass', 'passes')}, "
+            f"{count_text(count, 'firing')}, {became}>"
+        )
 
 
 class Recorder:

@@ -14,6 +14,7 @@ from irkit.pattern.heads import names_of
 from irkit.rewriting.explanations import line_of, source_comment
 from irkit.rewriting.face import Made, rewrite
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, decline
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 
@@ -30,7 +31,7 @@ class Applied:
     seconds: float
 
     def __str__(self) -> str:
-        lines = [f"{self.rule.name}: {self.removed} operators -> {self.added}"]
+        lines = [f"{self.rule.name}: {count_text(self.removed, 'operator')} -> {self.added}"]
         lines += [f"  - {line_of(v)}{source_comment(v)}" for v in self.before]
         return "\n".join([*lines, *(f"  + {line_of(v)}" for v in self.after)])
 

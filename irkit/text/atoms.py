@@ -15,8 +15,12 @@ from irkit.core.literals import array_of, finite, unquoted_bytes
 from irkit.core.types import ELEMENT_NAMES, DType, Optional, Sequence, Tensor, Tuple, Type
 from irkit.dims import Dim, notation
 from irkit.errors import DimensionError
+from irkit.support.counts import count_text
 from irkit.text.contents import Contents
 from irkit.text.lexer import Cursor, Token
+
+LEFT_OUT = "parse(text, blobs) takes a graph, a mapping, or the file beside; graph.text() writes up to 1 KiB of each"
+"""What is done about a content that is named only."""
 
 DEPTH = 64
 """How deep graphs, types and lists may be nested."""
@@ -180,9 +184,7 @@ class Atoms:
             try:
                 return self.contents(key, name, type_)
             except LookupError as error:
-                c.fail(
-                    str(error.args[0]), start, hint="parse(text, blobs) takes a graph, a mapping, or the file beside"
-                )
+                c.fail(str(error.args[0]), start, hint=LEFT_OUT)
         shape = tuple(int(d) for d in type_.shape)
         elements = self.elements(c, type_.dtype, shape)
         name = c.string() if c.accept("word", "as") else ""
@@ -199,7 +201,10 @@ class Atoms:
         """The elements, in order; brackets only group them."""
         count = math.prod(shape)
         if count > ELEMENTS:
-            c.fail(f"a constant of {count} elements is too large for the text", hint="hand it in: parse(text, blobs)")
+            c.fail(
+                f"a constant of {count_text(count, 'element')} is too large for the text",
+                hint="hand it in: parse(text, blobs)",
+            )
         if c.accept("word", "fill"):
             return [self.element(c, dtype)] * count
         found: list[Any] = []

@@ -11,7 +11,7 @@ import numpy as np
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph
 from irkit.core.literals import quoted_text
-from irkit.core.printer import large_blobs
+from irkit.core.printer import long_blobs
 from irkit.core.types import Tensor
 from irkit.errors import ParseError
 from irkit.support.arguments import path_of
@@ -59,8 +59,8 @@ def shown(label: str | int) -> str:
 
 
 def of_graph(graph: Graph) -> Find:
-    """The large blobs of a graph, by the labels that they have in its text, or by their hashes."""
-    labels = large_blobs(graph)
+    """The blobs that texts of a graph leave out, by the labels that they have there, or by their hashes."""
+    labels = long_blobs(graph)
 
     def find(label: str | int, name: str) -> object:
         if isinstance(label, int):

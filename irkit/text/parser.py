@@ -25,6 +25,7 @@ from irkit.dims.ranges import LEAST
 from irkit.errors import ParseError
 from irkit.support.arguments import brief
 from irkit.text.atoms import DEPTH, Atoms
+from irkit.text.attributes import Schemas, operands_given
 from irkit.text.contents import contents_of
 from irkit.text.lexer import Cursor, Token
 
@@ -38,7 +39,7 @@ def parse(text: str, blobs: object = None, *, dialects: Dialects = None) -> Grap
     """The graph that a text stands for.
 
     Args:
-        text: what `str(graph)` returns, or by hand; `graph name {` and `}` around it may be left out.
+        text: what `graph.text()` returns, or by hand; `graph name {` and `}` around it may be left out.
         blobs: the contents that the text only names: a graph that holds them, a mapping from name, number or hash to
             arrays or blobs, or the path of the file that `irkit.save_text` wrote beside.
         dialects: operators of your own (`irkit.dialect`), which the names in the text mean: one of them, or several.
@@ -115,6 +116,7 @@ class _Reader:
     done: Graph | None = None
     braces: bool = True
     labels: dict[str, Graph] = attrs.field(factory=dict[str, Graph])
+    schemas: Schemas = attrs.field(factory=Schemas)
 
     # -- statements
 
@@ -283,7 +285,7 @@ class _Reader:
         op = c.name("an operator")
         if op in self.operators:
             op = self.operators[op].name
-        if op == CONSTANT and c.peek().kind != "(":
+        if op == CONSTANT and (c.peek().kind != "(" or c.peek(1).kind == "number"):  # (1.0, 2.0) is a complex number
             value = Value(CONSTANT, (), (("value", self.atoms.blob(c, type_)),), (), type_)
             self.define(c, frame, name, value)
             self.end(c)
@@ -315,7 +317,8 @@ class _Reader:
         self.end(c)
         p = pending
         frame.pending = None
-        self.define(c, frame, p.name, Value(p.op, p.inputs, p.attributes, tuple(p.bodies), p.type))
+        attributes = self.schemas.settled(p.op, p.attributes)
+        self.define(c, frame, p.name, Value(p.op, operands_given(p.inputs), attributes, tuple(p.bodies), p.type))
 
     def define(self, c: Cursor, frame: _Frame, token: Token, value: Value) -> None:
         """Gives a value its name."""

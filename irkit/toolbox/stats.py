@@ -25,6 +25,7 @@ from irkit.dims import Dim, Range, notation
 from irkit.errors import DimensionError, GraphError, TypeRuleError
 from irkit.nodes.operators import defined_results
 from irkit.onnx.load import load
+from irkit.support.counts import count_text
 from irkit.toolbox.flops import flops_of
 
 By = Literal["op", "module", "source", "name"]
@@ -159,7 +160,8 @@ class Stats:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.name}: {self.nodes} operators, {self.parameters} parameters in {self.parameter_bytes} bytes",
+            f"{self.name}: {count_text(self.nodes, 'operator')}, "
+            f"{count_text(self.parameters, 'parameter')} in {count_text(self.parameter_bytes, 'byte')}",
             *(f"input {name}: {type_}" for name, type_ in self.inputs),
             *(f"output {name}: {type_}" for name, type_ in self.outputs),
             f"flops: {notation.text(self.flops)}",

@@ -43,6 +43,7 @@ from irkit.nodes.calls import call_type
 from irkit.ops.schemas import BODIES, OpSpec, split_domain
 from irkit.pattern.language import row_of
 from irkit.support.arguments import require_texts
+from irkit.support.counts import count_text
 
 
 def _is_single(value: Any) -> bool:
@@ -163,21 +164,25 @@ def law_1_arity(scope: Scope, value: Value) -> str:
             return f"{op} has {operands} operands, and takes {wanted}"
         if any(v is None for v in value.inputs):
             return f"{op} has no optional operands"
-        return "" if len(value.bodies) == (op == CALL) else f"{op} has {len(value.bodies)} bodies"
+        return (
+            "" if len(value.bodies) == (op == CALL) else f"{op} has {count_text(len(value.bodies), 'body', 'bodies')}"
+        )
     known = known_spec(op)
     if known is None:
         return "" if "::" in op else f"ONNX has no operator {op}"
     if value.inputs and value.inputs[-1] is None:
         return "an operand left out at the end is not written as _"
     if len(value.bodies) != len(BODIES.get(op, ())):
-        return f"{op} has {len(value.bodies)} bodies, and takes {len(BODIES.get(op, ()))}"
+        return f"{op} has {count_text(len(value.bodies), 'body', 'bodies')}, and takes {len(BODIES.get(op, ()))}"
     try:
         check_arity(op, known, value.inputs, value.bodies)
     except TypeRuleError as error:
         return error.what
     results = len(types_of(value.type))
     if not known.min_outputs <= results <= known.max_outputs:
-        return f"{op} has {results} results, where {known.min_outputs} to {known.max_outputs} are possible"
+        return (
+            f"{op} has {count_text(results, 'result')}, where {known.min_outputs} to {known.max_outputs} are possible"
+        )
     return ""
 
 
@@ -278,11 +283,11 @@ def law_5_bodies(scope: Scope, value: Value) -> str:
     else:
         captures = value.attribute("captures")
         if captures is None or not 0 <= captures <= len(value.inputs):
-            return f"captures is {captures}, and there are {len(value.inputs)} operands"
+            return f"captures is {captures}, for {count_text(len(value.inputs), 'operand')}"
         given = value.inputs[len(value.inputs) - captures :]
     for body in value.bodies:
         if len(body.params) < len(given) or (value.op == CALL and len(body.params) != len(given)):
-            return f"{body.name} takes {len(body.params)} parameters, and is given {len(given)}"
+            return f"{body.name} takes {count_text(len(body.params), 'parameter')}, and is given {len(given)}"
         for wanted, operand in zip(body.params[len(body.params) - len(given) :], given, strict=True):
             if operand is None or same_types(wanted.type, operand.type) is False:
                 shown = "nothing" if operand is None else f"a {operand.type!r}"

@@ -11,6 +11,7 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError
+from irkit.support.counts import count_text
 from irkit.support.markup import DIM, in_color, lines_html
 from irkit.viewer.contents import Plain, elements_of
 from irkit.viewer.ledger import INPUTS, MODULE, NAME, Ledger
@@ -73,7 +74,7 @@ class GraphDifference:
 
     def __str__(self) -> str:
         (a, b), (m, n) = self.names, self.operators
-        head = f"{a}: {m} operators, {b}: {n} operators"
+        head = f"{a}: {count_text(m, 'operator')}, {b}: {count_text(n, 'operator')}"
         if not self:
             return f"{head}\nno difference"
         lines = [head]

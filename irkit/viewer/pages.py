@@ -5,6 +5,7 @@ from __future__ import annotations
 from irkit.core.ir import Graph
 from irkit.rewriting.history import History
 from irkit.rewriting.rules import Rules
+from irkit.support.counts import count_text
 from irkit.viewer.contents import Plain
 from irkit.viewer.differences import Compared, GraphDifference, compared_rows
 from irkit.viewer.ledger import Ledger, graph_data
@@ -31,9 +32,9 @@ def history_page(history: History, title: str = "", own: Rules = (), subtitle: s
     tables = Tables()
     shown = history_data(history, tables, own)
     title = title or history.graph.name
-    became = f"{counted(len(history.graph), 'operator')} to {len(history.result):,}"
+    became = f"{count_text(len(history.graph), 'operator')} to {len(history.result):,}"
     count = sum(len(turn.firings) for turn in history.turns)
-    subtitle = subtitle or f"{became}, {counted(count, 'firing')}"
+    subtitle = subtitle or f"{became}, {count_text(count, 'firing')}"
     head = {"format": FORMAT, "kind": "history", "title": title, "subtitle": subtitle, "columns": COLUMNS}
     return Page(title, {**head, **shown, **tables.finished()})
 
@@ -43,7 +44,7 @@ def difference_page(found: GraphDifference, title: str = "") -> Page:
     compared = compared_rows(*found.graphs, histograms=True)
     graphs = [side_data(found, compared, 0), side_data(found, compared, 1)]
     title = title or " and ".join(found.names)
-    subtitle = f"{counted(len(found.changes), 'difference')}" if found else "no difference"
+    subtitle = f"{count_text(len(found.changes), 'difference')}" if found else "no difference"
     head = {"format": FORMAT, "kind": "difference", "title": title, "subtitle": subtitle, "columns": COLUMNS}
     status = {str(number): parts for number, parts in compared.status.items()}
     changes = found.asdict()["changes"]
@@ -69,11 +70,6 @@ def side_data(found: GraphDifference, compared: Compared, side: int) -> Plain:
 def summary(graph: Graph) -> str:
     """What a graph has, in one line."""
     return (
-        f"{counted(len(graph.params), 'input')}, {counted(len(graph), 'operator')}, "
-        f"{counted(len(graph.results), 'result')}"
+        f"{count_text(len(graph.params), 'input')}, {count_text(len(graph), 'operator')}, "
+        f"{count_text(len(graph.results), 'result')}"
     )
-
-
-def counted(number: int, word: str) -> str:
-    """How many of something there are."""
-    return f"{number} {word}" if number == 1 else f"{number:,} {word}s"

@@ -14,6 +14,7 @@ import torch
 from torch.export import Dim
 from torch.fx import Graph, GraphModule, Node
 
+from irkit.support.counts import count_text
 from lowering.capture.guards.guards import Guard
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf
@@ -122,7 +123,7 @@ def leaves_of_graph(
     flat = pytree.tree_leaves(tuple(args)) if args else metas
     if len(flat) != len(nodes):
         raise CaptureError(
-            f"the graph has {len(nodes)} inputs, and {len(flat)} example arguments were given",
+            f"the graph has {count_text(len(nodes), 'input')}, and {len(flat)} example arguments were given",
             hint=f"its inputs are {', '.join(str(node.target) for node in nodes)}",
         )
     if structure is None:

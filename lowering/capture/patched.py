@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 
+from irkit.support.counts import count_text
 from lowering.capture.patches.table import LOCK, TABLE, Occasion
 from lowering.capture.patches.zero_questions import user_frame
 from lowering.errors import CaptureError
@@ -50,7 +51,11 @@ class Replaced:
 
     def __str__(self) -> str:
         state = (
-            f"not made: {self.missing}" if self.missing else f"called {self.calls} times" if self.calls else "unused"
+            f"not made: {self.missing}"
+            if self.missing
+            else f"called {count_text(self.calls, 'time')}"
+            if self.calls
+            else "unused"
         )
         return f"{self.where}: {state}" + (f" ({self.why})" if self.why else "")
 

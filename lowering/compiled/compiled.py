@@ -14,6 +14,7 @@ import attrs
 import torch
 
 from irkit.errors import ContractError, EvaluateError, IrkitError, StaleError
+from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import name_of
 from lowering.compiled.capture import Capture
 from lowering.compiled.gradients import later_gradients
@@ -79,7 +80,7 @@ class Compiled:
             self.captures, self.kinds, self.count = (), {}, 0
 
     def __repr__(self) -> str:
-        return f"<irkit.compile of {name_of(self.model)}: {len(self.captures)} captures>"
+        return f"<irkit.compile of {name_of(self.model)}: {count_text(len(self.captures), 'capture')}>"
 
     # ------------------------------------------------------------------------------------------ calls
 
@@ -137,7 +138,9 @@ class Compiled:
         if kind.refused or any(isinstance(x, torch.Tensor) and x.device.type != "cpu" for x in leaves):
             return None if kind.refused else self.left(key, kind, "it is not on the CPU", None)
         if self.count >= self.options.captures * 8:
-            return self.left(key, kind, f"it was captured {self.count} times, and no capture lasted", None)
+            return self.left(
+                key, kind, f"it was captured {count_text(self.count, 'time')}, and no capture lasted", None
+            )
         seen = kind.seen.with_shapes(shapes)
         try:
             capture = self.captured(args, kwargs, leaves, spec, seen)

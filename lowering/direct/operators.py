@@ -12,6 +12,7 @@ import torch
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.errors import IrkitError
+from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel
 from lowering.direct.converting import (
     META,
@@ -155,7 +156,7 @@ def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | N
         raise contradiction(tracer, func, given, "one")
     handed_in = tracer.options.registry.handed_in(operator_of(func)) is not None
     if flat is not None and handed_in and (not isinstance(made, tuple | list) or len(made) != len(flat)):
-        raise contradiction(tracer, func, given, f"{len(flat)} results")
+        raise contradiction(tracer, func, given, count_text(len(flat), "result"))
 
 
 def reshaped(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import IrkitError
+from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fold import control, storage
@@ -72,7 +73,8 @@ def lower_graph(
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     if len(placeholders) != len(given):
         raise LoweringError(
-            f"the graph takes {len(placeholders)} inputs, and was given {len(given)}", hint="give one value for each"
+            f"the graph takes {count_text(len(placeholders), 'input')}, and was given {len(given)}",
+            hint="give one value for each",
         )
     for node, value in zip(placeholders, given, strict=True):
         hold_result(scope, node, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from irkit.support.counts import count_text
 from lowering.errors import LoweringError
 from lowering.records.pytrees import is_names
 
@@ -31,7 +32,7 @@ def output_names_of(
     given = list(names or ())
     if len(given) > len(leaves):
         raise LoweringError(
-            f"{len(given)} output names were given, and the model returns {len(leaves)} tensors",
+            f"{len(given)} output names were given, and the model returns {count_text(len(leaves), 'tensor')}",
             hint=f"the outputs are {', '.join(fx_names)}",
         )
     for name in given:

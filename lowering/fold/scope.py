@@ -21,6 +21,7 @@ from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import DType, Tensor, Type, dims_of, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import symbols_of
+from irkit.support.counts import count_text
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.registry import Registry, by_operator
@@ -202,7 +203,7 @@ def settle_result(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     shaped = isinstance(expected, Tensor) if several else isinstance(expected, tuple)
     if len(types) != len(results) or shaped:
         given = f"a {type(result).__name__} of {len(results)}" if several else "one result"
-        wanted = f"{len(expected)} results" if isinstance(expected, tuple) else "one"
+        wanted = count_text(len(expected), "result") if isinstance(expected, tuple) else "one"
         raise LoweringError(f"the converter of {node.target} gave {given}, where torch recorded {wanted}", hint=WRONG)
     for r, t in zip(results, types, strict=True):
         if isinstance(t, Tensor) and not isinstance(r, Value) and not (several and r is None):

@@ -15,6 +15,7 @@ import torch
 
 from irkit.checking.comparison import Tolerance, tolerance
 from irkit.core.types import DType
+from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import as_module
 from lowering.localization.eager import Seen, record
 from lowering.localization.written import Named, contents_of, feeds_of, proto_of, values_in
@@ -119,7 +120,9 @@ class Located:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the table does not show."""
-        rest = f"{self.unmatched} operators have no value of their own in the file, as others took them in"
+        rest = (
+            f"{count_text(self.unmatched, 'operator')} without a value of their own in the file, as others took them in"
+        )
         return (rest,) if self.unmatched else ()
 
     def __str__(self) -> str:

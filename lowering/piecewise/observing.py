@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import Call, as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.torch_export import stretch_axis
@@ -127,7 +128,7 @@ class Observation:
         }
 
     def __str__(self) -> str:
-        lines = [f"{name_of(self.model)}, called {len(self.calls)} times"]
+        lines = [f"{name_of(self.model)}, called {count_text(len(self.calls), 'time')}"]
         texts = [type_text(leaf, self.dynamic_shapes.get(leaf.name)) for leaf in self.leaves]
         width = max((len(leaf.name) for leaf in self.leaves), default=0)
         lines += [f"  {leaf.name:{width}}  {text}" for leaf, text in zip(self.leaves, texts, strict=True)]
@@ -135,7 +136,10 @@ class Observation:
         return "\n".join([*lines, *(f"  {each}" for each in (*self.relations, *self.notes))])
 
     def __repr__(self) -> str:
-        return f"<Observation of {name_of(self.model)}: {len(self.calls)} calls, {', '.join(self.names) or 'no names'}>"
+        return (
+            f"<Observation of {name_of(self.model)}: {count_text(len(self.calls), 'call')}, "
+            f"{', '.join(self.names) or 'no names'}>"
+        )
 
 
 def shown(statement: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import name_of
 from lowering.piecewise.calls import Recorded, Spot, is_tensor, kinds_of
 from lowering.piecewise.observing import Observation, observation_of, text_of, type_text
@@ -148,13 +149,16 @@ class Called:
             for depth, piece, above in self.rows()
         )
         varying = tuple(f"{name} = {', '.join(map(str, sizes))}" for name, sizes in self.names.items())
-        return Shown(f"{self.type}: {len(self)} pieces", columns, rows, notes=varying)
+        return Shown(f"{self.type}: {count_text(len(self), 'piece')}", columns, rows, notes=varying)
 
     def __str__(self) -> str:
         return as_text(self.shown())
 
     def __repr__(self) -> str:
-        return f"<Piece {self.name or 'model'}: {self.type}, {len(self.calls)} calls, {len(self.children)} children>"
+        return (
+            f"<Piece {self.name or 'model'}: {self.type}, {count_text(len(self.calls), 'call')}, "
+            f"{count_text(len(self.children), 'child', 'children')}>"
+        )
 
     def page(self) -> str:
         """The tree as an HTML page that needs no other file."""

@@ -15,6 +15,7 @@ import torch
 import irkit.onnx.evaluate as evaluation
 from irkit.checking.comparison import compare
 from irkit.errors import ContractError, EvaluateError, IrkitError
+from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import as_module, bind, flat_signature
 from lowering.direct.entry import line_of_error
 from lowering.errors import CaptureError, LoweringError
@@ -353,7 +354,7 @@ class Trials:
             return SizeReport(sizes, (), f"{type(error).__name__}: {first_line(error)}")
         ours = leaves_of(actual)
         if len(ours) != len(call.outputs):
-            return SizeReport(sizes, (), f"{len(ours)} results, where eager gives {len(call.outputs)}")
+            return SizeReport(sizes, (), f"{count_text(len(ours), 'result')}, where eager gives {len(call.outputs)}")
         errors: list[tuple[str, float, float]] = []
         for mine, leaf in zip(ours, call.outputs, strict=True):
             if not is_tensor(leaf.value):

@@ -26,6 +26,7 @@ from irkit.dims import notation, symbol
 from irkit.errors import LoadError
 from irkit.onnx.sessions import Session, session
 from irkit.support.arguments import require_count
+from irkit.support.counts import count_text
 from lowering.capture.capture import Captured, capture
 from lowering.errors import LoweringError
 from lowering.fold.assertions import Watched
@@ -110,7 +111,7 @@ class FileProgram(Program):
             )
         if len(self.file.outputs) < self.count:
             raise LoweringError(
-                f"the file gives {len(self.file.outputs)} results, and the program {self.count}",
+                f"the file gives {count_text(len(self.file.outputs), 'result')}, and the program {self.count}",
                 hint="compare files that were exported from this very program",
             )
 

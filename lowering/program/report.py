@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from irkit.rewriting.history import Fired
+from irkit.support.counts import count_text
 from irkit.support.markup import table_html
 
 MOST_RULES = 8
@@ -88,7 +89,7 @@ class Report:
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
             *((("rewritten", tuple("".join(self.rewritten).splitlines())),) if self.rewritten else ()),
             *((("rules", self.rules),) if self.fired else ()),
-            ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),
+            ("weights", (f"{count_text(count, 'tensor')}, {size / 2**20:.1f} MiB",)),
             ("nodes", tuple(f"{n:6d} {stage}" for stage, n in self.nodes.items())),
             ("seconds", (*(f"{s:8.3f} {stage}" for stage, s in self.seconds.items()), f"{total:8.3f} in all")),
         )

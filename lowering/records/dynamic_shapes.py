@@ -21,6 +21,7 @@ from torch.export import Dim
 from irkit import dims
 from irkit.dims import notation
 from irkit.errors import DimensionError
+from irkit.support.counts import count_text
 from lowering.errors import CaptureError
 from lowering.records.pytrees import HEADLESS, LENGTHS, SHORT_NAMES, STATES, Path
 
@@ -131,7 +132,8 @@ def by_position(spec: Sequence[Any], leaves: Sequence[Leaf], groups: Groups) -> 
         if len(names) == len(spec):
             return names
     raise CaptureError(
-        f"dynamic_shapes has {len(spec)} entries for {len(arguments)} inputs ({', '.join(arguments)})",
+        f"dynamic_shapes has {count_text(len(spec), 'entry', 'entries')} for "
+        f"{count_text(len(arguments), 'input')} ({', '.join(arguments)})",
         hint="give one entry for each input, None for what is static; or a dict by name, where inputs may be left out",
     )
 
@@ -297,7 +299,7 @@ def leaf_statement(leaf: Leaf, spec: Any) -> LeafStatement:
     if isinstance(spec, list | tuple):
         if len(spec) != len(shape):
             raise CaptureError(
-                f"dynamic_shapes gives {len(spec)} dimensions for {leaf.name!r}, whose shape is {shape}",
+                f"dynamic_shapes gives {count_text(len(spec), 'dimension')} for {leaf.name!r}, whose shape is {shape}",
                 hint=f"give {len(shape)} of them, or a dict of the axes that vary",
             )
         spec = dict(enumerate(spec))

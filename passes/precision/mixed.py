@@ -26,6 +26,7 @@ from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.evaluation.interpreter import Feeds
 from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split_domain
+from irkit.support.counts import count_text
 from passes.precision.risks import Measured, has_floats, limits, measure, risk
 
 COMPUTED = frozenset((
@@ -80,7 +81,10 @@ class Mixed:
         for each in self.kept:
             by_numbers = each.why.startswith(("it reaches", "it loses"))
             reasons.setdefault(each.why.rpartition(" ")[0] + " ..." if by_numbers else each.why, []).append(each)
-        lines = [f"{self.dtype.short}, {self.casts} casts, {len(self.kept)} operators kept in f32"]
+        lines = [
+            f"{self.dtype.short}, {count_text(self.casts, 'cast')}, "
+            f"{count_text(len(self.kept), 'operator')} kept in f32"
+        ]
         for why, group in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
             places = ", ".join(dict.fromkeys(str(k.value.origin) or k.value.op for k in group[:3]))
             lines.append(f"  {len(group):4} {why} ({places}{', ...' if len(group) > 3 else ''})")

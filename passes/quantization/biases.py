@@ -12,6 +12,7 @@ from irkit.core.types import DType, tensor
 from irkit.pattern import attr, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, decline, rewrite, rule
+from irkit.support.counts import count_text
 
 BYTES = (DType.INT8, DType.UINT8)
 """The element types of weights."""
@@ -78,4 +79,4 @@ def said_of_biases(graph: Graph) -> str:
     moved = [v.inputs[1].blob.array.max(initial=0) for v in held if v.inputs[1].blob is not None]  # type: ignore[union-attr]
     if not moved:
         return ""
-    return f"{len(moved)} biases as int32, each off by {float(max(moved)) / 2:.2g} at most"
+    return f"{count_text(len(moved), 'bias', 'biases')} as int32, each off by {float(max(moved)) / 2:.2g} at most"

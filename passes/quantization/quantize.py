@@ -12,6 +12,7 @@ from irkit.core import walk
 from irkit.core.ir import Graph, Value
 from irkit.errors import EvaluateError
 from irkit.evaluation.interpreter import Feeds, evaluate
+from irkit.support.counts import count_text
 from passes.precision import Kept
 from passes.quantization.forms import dynamic, scaled_weight, static, weight_only
 from passes.quantization.integers import Scaled, scale_of
@@ -71,7 +72,8 @@ class Quantized:
         before, now = sum(each.bytes for each in self.layers), sum(each.bytes_now for each in self.layers)
         how = self.request.activations or "none"
         lines = [
-            f"{len(self.layers)} weights as {self.request.weights}, activations {how}: {before:,} -> {now:,} bytes",
+            f"{count_text(len(self.layers), 'weight')} as {self.request.weights}, activations {how}: "
+            f"{before:,} -> {now:,} bytes",
             *(f"  {each}" for each in self.layers),
             *(f"  as it was: {each}" for each in self.kept),
             *(f"  {note}" for note in self.notes),

@@ -18,6 +18,7 @@ from irkit.rewriting.rules import Rule, Rules, rule_set
 from irkit.saturation.extraction import Extraction, graph_of
 from irkit.saturation.rounds import Bounds, saturation
 from irkit.support.arguments import require_count
+from irkit.support.counts import count_text
 from irkit.support.uncollected import without_collector
 from passes.saturation.equations import EQUATIONS
 from passes.targets.operator_costs import microseconds
@@ -56,7 +57,8 @@ class Search:
         return "\n".join(
             (
                 f"cost {self.before:.6g} to {self.after:.6g}, in {self.seconds:.2f} s",
-                f"{self.nodes} operators in {self.classes} classes after {self.rounds} rounds; {end}",
+                f"{count_text(self.nodes, 'operator')} in {count_text(self.classes, 'class', 'classes')} "
+                f"after {count_text(self.rounds, 'round')}; {end}",
                 *rows,
             )
         )

@@ -13,6 +13,7 @@ from irkit.errors import GraphError
 from irkit.rewriting.rules import Rule, Rules
 from irkit.saturation.chains import Chains, Rewritten, expression
 from irkit.saturation.rounds import Bounds, Saturation, grow, saturation
+from irkit.support.counts import count_text
 from irkit.support.once import once
 from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
@@ -70,7 +71,7 @@ class Derivation:
 
     def __str__(self) -> str:
         by = ", ".join(f"{count} x {name}" for name, count in self.fired.items()) or "no rule"
-        where = f"after {self.rounds} rounds, {self.nodes} operators, by {by}"
+        where = f"after {count_text(self.rounds, 'round')}, {count_text(self.nodes, 'operator')}, by {by}"
         if self:
             return f"equal {where}"
         end = f"the bound on {self.stopped} was reached" if self.stopped else "these rules lead to nothing more"

@@ -20,6 +20,7 @@ from irkit.errors import RewriteError
 from irkit.onnx.writing.downgrade import respelled_value
 from irkit.ops.runtime_table import CONTRIB, STOWAWAYS, is_contrib, runtime_schema
 from irkit.ops.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split_domain
+from irkit.support.counts import count_text
 from passes.targets.measured import (
     FOREVER,
     MEASURED,
@@ -184,11 +185,11 @@ def _problem(
     if other is not None:
         return f"{name} has no attribute {other} at opset {target.opset}"
     if len(operands) > found.max_inputs:
-        return f"{name} has at most {found.max_inputs} operands at opset {target.opset}"
+        return f"{name} has at most {count_text(found.max_inputs, 'operand')} at opset {target.opset}"
     if len(operands) < found.min_inputs:
-        return f"{name} has at least {found.min_inputs} operands at opset {target.opset}"
+        return f"{name} has at least {count_text(found.min_inputs, 'operand')} at opset {target.opset}"
     if len(results) > found.max_outputs:
-        return f"{name} has at most {found.max_outputs} results at opset {target.opset}"
+        return f"{name} has at most {count_text(found.max_outputs, 'result')} at opset {target.opset}"
     complaint = dtype_complaint(found, tuple(k if isinstance(k, DType) else None for k in operands))
     complaint = complaint or result_complaint(found, results) or other_kind(op, found, operands, results)
     if complaint:

@@ -160,7 +160,7 @@ def test_check_refuses_a_model_of_another_program(folder: Path, tmp_path: Path) 
     irkit.save(irkit.Graph((x,), (irkit.op.Relu(x),)), tmp_path / "one_result.onnx")
     result = irkit_(["check", str(tmp_path / "one_result.onnx"), "--against", str(folder / "model.pt2")])
     assert result.exit_code == 1
-    assert "gives 1 results, and the program 2" in result.output
+    assert "gives 1 result, and the program 2" in result.output
     y = irkit.param(irkit.tensor("f32", "n", 4))
     irkit.save(irkit.Graph((x, y), (irkit.op.Add(x, y),)), tmp_path / "two_inputs.onnx")
     result = irkit_(["check", str(tmp_path / "two_inputs.onnx"), "--against", str(folder / "model.pt2")])

@@ -11,6 +11,7 @@ from irkit.nodes import construct
 from irkit.nodes.applications import Application, Sizes, bound_sizes
 from irkit.ops.opset import Operators
 from irkit.ops.types.contents import contents
+from irkit.support.counts import count_text
 
 op = Operators(construct.call)
 """ONNX's own operators: what definitions are written in."""
@@ -53,7 +54,7 @@ def require_present(a: Application, past: Value | None, results: int) -> None:
     """Raises TypeRuleError where there are earlier keys, and the new ones are not asked for: the kernel computes with
     the memory of these results, whoever reads them."""
     if past is not None and a.outputs < results:
-        raise a.fail(f"with a past ONNX Runtime takes it with {results} results at least")
+        raise a.fail(f"with a past ONNX Runtime takes it with {count_text(results, 'result')} at least")
 
 
 def scalar_content(value: Value | None) -> Dim | None:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from irkit.build.runtime.application import Application, number, op
 from irkit.core.ir import Value
+from irkit.support.counts import count_text
 
 
 def fused_mat_mul(a: Application, x: Value, y: Value) -> Value:
@@ -60,7 +61,7 @@ def activated(a: Application, x: Value, params: tuple[float, ...]) -> Value:
         raise a.fail(f"the activation {name} is not defined")
     made, count = function
     if len(params) not in (0, count) or (name == "Clip" and len(params) != count):
-        raise a.fail(f"the activation {name} takes {count} parameters, and there are {len(params)}")
+        raise a.fail(f"the activation {name} takes {count_text(count, 'parameter')}, and there are {len(params)}")
     return made(x, *params)
 
 

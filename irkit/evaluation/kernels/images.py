@@ -12,6 +12,7 @@ import numpy as np
 from irkit.core.ir import Value
 from irkit.evaluation.kernels.common import Array, attr, axes_of, fail, ints, is_float, narrowed_to, real, wide
 from irkit.evaluation.kernels.reference import run_reference
+from irkit.support.counts import count_text
 
 
 def resized_sizes(
@@ -227,7 +228,7 @@ def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
     """(N, *spatial, rank): the places of an even grid over -1 to 1, moved by each matrix theta (N, rank, rank + 1)."""
     spatial = ints(size)[2:]
     if theta.shape[1:] != (len(spatial), len(spatial) + 1):
-        raise fail(node, f"theta has the shape {theta.shape}, for {len(spatial)} axes")
+        raise fail(node, f"theta has the shape {theta.shape}, for {count_text(len(spatial), 'axis', 'axes')}")
     lines: list[Array] = []
     for count in spatial:
         if attr(node, "align_corners"):

@@ -17,6 +17,7 @@ from irkit.errors import LoadError
 from irkit.onnx.reading.scope import Frame, Scope, define, readable
 from irkit.onnx.reading.sizes import Known
 from irkit.ops.schemas import BODIES
+from irkit.support.counts import count_text
 
 _ROUNDS = 4
 _EMPTY = "SequenceEmpty"
@@ -95,7 +96,9 @@ def read_body(
 ) -> Body:
     """One body whose parameters have the types given. `empties` stand for parameters whose type is not found yet."""
     if len(proto.input) != len(types):
-        raise LoadError(f"the body {proto.name!r} takes {len(proto.input)} parameters, and is given {len(types)}")
+        raise LoadError(
+            f"the body {proto.name!r} takes {count_text(len(proto.input), 'parameter')}, and is given {len(types)}"
+        )
     inner = Scope(outer=scope)
     params: list[Value] = []
     for info, type_ in zip(proto.input, types, strict=True):
@@ -128,7 +131,7 @@ def settled(
     else:
         taken = attributes.get("num_scan_inputs", 0)
         if not 0 < taken <= len(inputs):
-            raise LoadError(f"a Scan has {len(inputs)} operands, and num_scan_inputs is {taken}")
+            raise LoadError(f"a Scan has {count_text(len(inputs), 'operand')}, and num_scan_inputs is {taken}")
         axes = attributes.get("scan_input_axes") or (0,) * taken
         fixed, carried, first_result = [], inputs[: len(inputs) - taken], 0
         after = [scanned(v, axis) for v, axis in zip(inputs[len(inputs) - taken :], axes, strict=True)]

@@ -35,6 +35,7 @@ from irkit.onnx.reading.upgrade import Old, is_upgraded, upgraded_node
 from irkit.onnx.writing.models import COPY_KEY, NODE_KEYS
 from irkit.ops.runtime_table import STOWAWAYS
 from irkit.ops.schemas import BODIES, OPSET, names
+from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
 
 _DEEP = 64
@@ -306,7 +307,9 @@ class Reader:
         """Gives the results of a node their names, origins, and what the model declares of their sizes."""
         values: tuple[Value, ...] = as_tuple(found)
         if len(values) < len(names) and any(names[len(values) :]):
-            raise LoadError(f"node {node.name!r} ({node.op_type}) names {len(names)} results, and has {len(values)}")
+            raise LoadError(
+                f"node {node.name!r} ({node.op_type}) names {count_text(len(names), 'result')}, and has {len(values)}"
+            )
         parent = values[0].inputs[0] if isinstance(found, tuple) and values and values[0].op == ITEM else None
         if parent is not None and parent.origin is NOWHERE:
             parts = list(types_of(parent.type))
@@ -411,7 +414,9 @@ class Reader:
         if frame.depth > _DEEP:
             raise LoadError(f"the function {function.name!r} calls itself, or functions are nested too deep")
         if len(inputs) > len(function.input):
-            raise LoadError(f"the function {function.name!r} takes {len(function.input)} operands, not {len(inputs)}")
+            raise LoadError(
+                f"the function {function.name!r} takes {count_text(len(function.input), 'operand')}, not {len(inputs)}"
+            )
         given = {a.name: a for a in node.attribute}
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)

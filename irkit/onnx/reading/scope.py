@@ -11,6 +11,7 @@ from irkit.core.ir import Value
 from irkit.dims import Dim
 from irkit.dims.ranges import LEAST
 from irkit.errors import LoadError
+from irkit.support.counts import count_text
 
 AXES = 1 << 16
 """Of all results of a node together."""
@@ -61,7 +62,7 @@ def define(scope: Scope, name: str, value: Value | None) -> None:
 def require_sizes(sizes: Sequence[Dim]) -> None:
     """Raises LoadError for a result with a size that no tensor has, or with far more axes."""
     if len(sizes) > AXES:
-        raise LoadError(f"a result would have {len(sizes)} axes")
+        raise LoadError(f"a result would have {count_text(len(sizes), 'axis', 'axes')}")
     for size in sizes:
         if type(size) is int and not 0 <= size < -LEAST:
             raise LoadError(f"a result would have the size {size}")

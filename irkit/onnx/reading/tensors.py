@@ -15,6 +15,7 @@ from irkit.core.blobs import COPIED, Blob, blob, owned_blob
 from irkit.core.types import DType
 from irkit.errors import LoadError
 from irkit.onnx.writing.tensors import unpacked_bits
+from irkit.support.counts import count_text
 from irkit.support.stored_files import Place, StoredFile, opened_file
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
@@ -86,14 +87,16 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
         raw = tensor.raw_data  # a copy: the message itself is not kept alive
         if len(raw) != expected:
             where = where or f"the tensor {tensor.name!r}"
-            raise LoadError(f"{where} holds {len(raw)} bytes, where its shape and type say {expected}")
+            raise LoadError(f"{where} holds {count_text(len(raw), 'byte')}, where its shape and type say {expected}")
         return Blob(dtype, shape, lambda: from_bytes(raw, dtype, shape, 0), name)
     where = where or f"the tensor {tensor.name!r}"
     if tensor.data_location == _EXTERNAL:
         return external_blob(tensor, dtype, shape, count, files, name, where)
     if dtype is _STRING:
         if len(tensor.string_data) != count:
-            raise LoadError(f"{where} holds {len(tensor.string_data)} strings, where its shape says {count}")
+            raise LoadError(
+                f"{where} holds {count_text(len(tensor.string_data), 'string')}, where its shape says {count}"
+            )
         texts = strings(tensor, shape)
         return owned_blob(texts, dtype, name)
     held = sum(len(getattr(tensor, field)) for field in _FIELDS)

@@ -14,6 +14,7 @@ from irkit.dims import Dim, notation
 from irkit.errors import DimensionError, LoadError
 from irkit.onnx.reading.scope import readable
 from irkit.onnx.reading.tensors import MAX_RANK, element_type
+from irkit.support.counts import count_text
 
 _TERMS = 16
 """A dimension that would have more terms when expanded is taken for a plain name."""
@@ -43,7 +44,7 @@ class Types:
                     hint="declare the shape, with names for sizes that vary: onnx.shape_inference can find inner ones",
                 )
             if len(proto.tensor_type.shape.dim) > MAX_RANK:
-                raise LoadError(f"{where} has {len(proto.tensor_type.shape.dim)} axes")
+                raise LoadError(f"{where} has {count_text(len(proto.tensor_type.shape.dim), 'axis', 'axes')}")
             return Tensor(
                 dtype, tuple(self._dim(d, axis, missing) for axis, d in enumerate(proto.tensor_type.shape.dim))
             )

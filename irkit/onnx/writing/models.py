@@ -38,6 +38,7 @@ from irkit.onnx.writing.protos import Types, attribute_proto, domain_version, ex
 from irkit.onnx.writing.tensors import header, tensor_proto
 from irkit.ops.schemas import BODIES, OPSET, OpSpec, split_domain
 from irkit.support.uncollected import without_collector
+from irkit.support.counts import count_text
 
 PRODUCER = "irkit"
 FUNCTIONS = "irkit.functions"
@@ -456,8 +457,10 @@ def check_node(value: Value, row: OpSpec, opset: int, outputs: int) -> None:
     """Raises SerializeError where a row refuses the number or the element types of operands, or lacks a result."""
     count = len(value.inputs) - value.attribute("captures", 0) if value.bodies else len(value.inputs)
     if not row.min_inputs <= count <= row.max_inputs:
+        least = "" if row.min_inputs == row.max_inputs else f"{row.min_inputs} to "
+        takes = least + count_text(row.max_inputs, "operand")
         raise SerializeError(
-            f"{row.name} takes {row.min_inputs} to {row.max_inputs} operands at opset {opset}, and has {count}",
+            f"{row.name} takes {takes} at opset {opset}, and has {count}",
             hint="run passes.legalize for that opset",
             **place(value),
         )

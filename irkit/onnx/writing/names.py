@@ -25,6 +25,7 @@ from irkit.core.types import Tuple, types_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.errors import SerializeError, TypeRuleError
 from irkit.ops.schemas import spec
+from irkit.support.counts import count_text
 
 
 class Names:
@@ -90,7 +91,7 @@ def port_names(graph: Graph, ports: tuple[Port, ...], values: tuple[Value, ...])
     """The public name of each value, "" where it has no port. Raises SerializeError for more ports than values."""
     if len(ports) > len(values):
         raise SerializeError(
-            f"the signature of {graph.name} names {len(ports)} ports, where there are {len(values)}",
+            f"the signature of {graph.name} names {count_text(len(ports), 'port')}, where there are {len(values)}",
             hint="give a signature with a port for each parameter and each result, or none",
         )
     return [port.name for port in ports] + [""] * (len(values) - len(ports))
@@ -232,7 +233,10 @@ class Naming:
         count = value.attribute("captures", 0)
         own = len(body.params) - count
         if own < 0 or count > len(value.inputs):
-            raise SerializeError(f"{value.op}: the body has {len(body.params)} parameters and {count} captures")
+            raise SerializeError(
+                f"{value.op}: the body has {count_text(len(body.params), 'parameter')} and "
+                f"{count_text(count, 'capture')}"
+            )
         names: dict[Value, str] = {}
         for param, operand in zip(body.params[own:], value.inputs[len(value.inputs) - count :], strict=True):
             names[param] = outer[operand]  # type: ignore[index]

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from irkit.core.blobs import SMALL, Blob
 from irkit.core.types import DType
 from irkit.errors import SerializeError
+from irkit.support.counts import count_text
 
 ROWS, COLUMNS = 128, 256
 """Rows and columns of a tile in which a transposed matrix is copied."""
@@ -162,7 +163,7 @@ def unpacked_bits(data: np.ndarray, dtype: DType, count: int) -> np.ndarray:
     """`count` elements of fewer than 8 bits from their packed bytes, one byte each. Raises ValueError for too few."""
     bits = dtype.bits
     if data.size * 8 < count * bits:
-        raise ValueError(f"{data.size} bytes hold fewer than {count} elements of {bits} bits")
+        raise ValueError(f"{data.size} bytes hold fewer than {count_text(count, 'element')} of {bits} bits")
     each = np.unpackbits(data[: -(-count * bits // 8)], bitorder="little")[: count * bits].reshape(count, bits)
     values = np.packbits(each, axis=1, bitorder="little").reshape(-1)[:count]
     return values.view(dtype.numpy)

@@ -19,13 +19,14 @@ from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.ops.types.context import Context
 from irkit.ops.types.sequences import EMPTY
+from irkit.support.counts import count_text
 
 
 def captured(c: Context) -> int:
     """How many of the last operands are captures."""
     count = c.attributes.get("captures") or 0
     if not 0 <= count <= len(c.inputs):
-        raise c.fail(f"captures is {count}, and there are {len(c.inputs)} operands")
+        raise c.fail(f"captures is {count}, for {count_text(len(c.inputs), 'operand')}")
     return count
 
 
@@ -33,7 +34,7 @@ def check_body(c: Context, body: Graph, operands: Iterable[Any], name: str) -> N
     """Raises TypeRuleError where a body does not take what it is given: pairs of operand (or None) and type."""
     given = tuple(operands)
     if len(body.params) != len(given):
-        raise c.fail(f"{name} takes {len(body.params)} parameters, and is given {len(given)}")
+        raise c.fail(f"{name} takes {count_text(len(body.params), 'parameter')}, and is given {len(given)}")
     for index, (param, (value, type_)) in enumerate(zip(body.params, given, strict=True)):
         if same_types(param.type, type_) is False and not is_empty(value, param.type):
             raise c.fail(f"parameter {index} of {name} is a {param.type!r}, and is given a {type_!r}")
@@ -105,7 +106,9 @@ def infer_If(c: Context) -> tuple[Type, ...]:
     check_body(c, first, outer, "then_branch")
     check_body(c, second, outer, "else_branch")
     if len(first.results) != len(second.results):
-        raise c.fail(f"then_branch has {len(first.results)} results, and else_branch {len(second.results)}")
+        raise c.fail(
+            f"then_branch has {count_text(len(first.results), 'result')}, and else_branch {len(second.results)}"
+        )
     inner = inner_symbols(c, first) | inner_symbols(c, second)
     pairs = zip(first.results, second.results, strict=True)
     return tuple(left(merged(c, a, b, f"result {i}"), inner) for i, (a, b) in enumerate(pairs))
@@ -223,7 +226,7 @@ def infer_Scan(c: Context) -> tuple[Type, ...]:
         raise c.fail(f"the body must give back {states} states")
     out_axes = c.attr("scan_output_axes") or (0,) * len(outs)
     if len(out_axes) != len(outs):
-        raise c.fail(f"scan_output_axes must hold {len(outs)} axes")
+        raise c.fail(f"scan_output_axes must hold {count_text(len(outs), 'axis', 'axes')}")
     inner = inner_symbols(c, body)
     finals = tuple(carried_type(c, c.inputs[i], body, i, i, inner) for i in range(states))
     length = dims.fresh() if steps is None else steps

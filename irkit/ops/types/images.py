@@ -12,6 +12,7 @@ from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context
 from irkit.ops.types.creation import shape_of
+from irkit.support.counts import count_text
 
 SMALLEST_STEP = 1 << 10
 """The largest denominator for which the product of a size and a scale is exact in the f32 that runtimes use."""
@@ -34,7 +35,7 @@ def resized(c: Context, old: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The sizes that operand `sizes` asks for, under attribute `keep_aspect_ratio_policy`."""
     sizes = shape_of(c, 3)
     if len(sizes) != len(old):
-        raise c.fail(f"{len(sizes)} sizes are given for {len(old)} axes")
+        raise c.fail(f"{count_text(len(sizes), 'size')} given for {count_text(len(old), 'axis', 'axes')}")
     policy = c.attr("keep_aspect_ratio_policy")
     if policy == "stretch":
         return sizes
@@ -54,7 +55,7 @@ def scaled(c: Context, old: tuple[Dim, ...]) -> tuple[Dim, ...]:
     if blob is None:
         return tuple(dims.fresh() for _ in old)
     if blob.shape != (len(old),):
-        raise c.fail(f"{blob.size} scales are given for {len(old)} axes")
+        raise c.fail(f"{count_text(blob.size, 'scale')} given for {count_text(len(old), 'axis', 'axes')}")
     return tuple(times(size, scale) for size, scale in zip(old, blob.array, strict=True))
 
 

@@ -9,6 +9,7 @@ from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim, signs
 from irkit.ops.types.context import Context, broadcast
 from irkit.ops.types.creation import shape_of
+from irkit.support.counts import count_text
 
 
 def infer_Transpose(c: Context) -> Type:
@@ -19,7 +20,7 @@ def infer_Transpose(c: Context) -> Type:
         return Tensor(x.dtype, x.shape[::-1])
     shape = x.shape
     if sorted(perm) != list(range(len(shape))):
-        raise c.fail(f"perm {perm} is not an order of {len(shape)} axes")
+        raise c.fail(f"perm {perm} is not an order of {count_text(len(shape), 'axis', 'axes')}")
     return Tensor(x.dtype, tuple([shape[i] for i in perm]))
 
 
@@ -64,13 +65,13 @@ def split_sizes(c: Context, whole: Dim) -> tuple[Dim, ...]:
     if c.has(1):
         sizes = shape_of(c, 1)
         if c.outputs > 1 and len(sizes) != c.outputs:
-            raise c.fail(f"{len(sizes)} sizes are given for {c.outputs} results")
+            raise c.fail(f"{count_text(len(sizes), 'size')} given for {count_text(c.outputs, 'result')}")
         if dims.same(sum_of(sizes), whole) is False:
             raise c.fail(f"the sizes {list(sizes)} do not add up to {whole}")
         return sizes
     count = c.attr("num_outputs") or c.outputs
     if count < 1 or (c.outputs > 1 and c.outputs != count):
-        raise c.fail(f"num_outputs is {count}, and {c.outputs} results are asked for")
+        raise c.fail(f"num_outputs is {count}, and {count_text(c.outputs, 'result')} asked for")
     part = dims.ceildiv(whole, count)
     return (*(part,) * (count - 1), dims.sub(whole, dims.mul(part, count - 1)))
 
@@ -89,10 +90,10 @@ def infer_Tile(c: Context) -> Type:
     repeats = c.contents(1)
     if repeats is None:
         if c.rank(1) != 1 or dims.same(c.shape(1)[0], len(x.shape)) is False:
-            raise c.fail(f"one repeat is needed for each of {len(x.shape)} axes")
+            raise c.fail(f"one repeat is needed for each of {count_text(len(x.shape), 'axis', 'axes')}")
         return Tensor(x.dtype, tuple(0 if type(d) is int and d == 0 else dims.fresh() for d in x.shape))
     if len(repeats) != len(x.shape):
-        raise c.fail(f"{len(repeats)} repeats are given for {len(x.shape)} axes")
+        raise c.fail(f"{count_text(len(repeats), 'repeat')} given for {count_text(len(x.shape), 'axis', 'axes')}")
     if any(type(r) is int and r < 0 for r in repeats):
         raise c.fail(f"the repeats {list(repeats)} hold a negative number")
     return Tensor(x.dtype, tuple(dims.mul(d, r) for d, r in zip(x.shape, repeats, strict=True)))
@@ -107,7 +108,9 @@ def infer_Pad(c: Context) -> Type:
         return Tensor(x.dtype, tuple(dims.fresh() for _ in x.shape))
     axes, pads = c.axes(given, rank), c.contents(1)
     if dims.same(c.length(1), 2 * len(axes)) is False:
-        raise c.fail(f"two pads are needed for each of {len(axes)} axes, and {c.length(1)} are given")
+        raise c.fail(
+            f"two pads are needed for each of {count_text(len(axes), 'axis', 'axes')}, and {c.length(1)} are given"
+        )
     shape = list(x.shape)
     for i, axis in enumerate(axes):
         if pads is None:
@@ -126,7 +129,7 @@ def infer_CenterCropPad(c: Context) -> Type:
     axes = c.axes(range(len(x.shape)) if given is None else given, len(x.shape))
     sizes = shape_of(c, 1)
     if len(sizes) != len(axes):
-        raise c.fail(f"{len(sizes)} sizes are given for {len(axes)} axes")
+        raise c.fail(f"{count_text(len(sizes), 'size')} given for {count_text(len(axes), 'axis', 'axes')}")
     new = dict(zip(axes, sizes, strict=True))
     return Tensor(x.dtype, tuple(new.get(i, d) for i, d in enumerate(x.shape)))
 
@@ -299,14 +302,14 @@ def infer_Slice(c: Context) -> Type:
     rank = len(x.shape)
     count = c.length(1)
     if dims.same(c.length(2), count) is False:
-        raise c.fail(f"{count} starts and {c.length(2)} ends are given")
+        raise c.fail(f"{count_text(count, 'start')} and {c.length(2)} ends are given")
     given = c.numbers(3) if c.has(3) else tuple(range(count))
     if given is None:
         return Tensor(x.dtype, tuple(dims.fresh() for _ in x.shape))
     if len(given) != count or count > rank:
-        raise c.fail(f"{count} starts are given for {len(given)} axes of {rank}")
+        raise c.fail(f"{count_text(count, 'start')} given for {count_text(len(given), 'axis', 'axes')} of {rank}")
     if c.has(4) and dims.same(c.length(4), count) is False:
-        raise c.fail(f"{count} starts and {c.length(4)} steps are given")
+        raise c.fail(f"{count_text(count, 'start')} and {c.length(4)} steps are given")
     starts, ends = c.contents(1), c.contents(2)
     steps = c.contents(4) if c.has(4) else (1,) * count
     shape = list(x.shape)

@@ -6,6 +6,7 @@ from irkit import dims
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context, broadcast_dim
+from irkit.support.counts import count_text
 
 
 def infer_reduction(c: Context) -> Type:
@@ -40,7 +41,7 @@ def reduced_blindly(c: Context, shape: tuple[Dim, ...], keep: bool) -> tuple[Dim
     if count == 0:
         return shape if c.attr("noop_with_empty_axes") else ()
     if count > len(shape):
-        raise c.fail(f"{count} axes are too many for rank {len(shape)}")
+        raise c.fail(f"{count_text(count, 'axis', 'axes')} are too many for rank {len(shape)}")
     return tuple(dims.fresh() for _ in range(len(shape) - count))
 
 

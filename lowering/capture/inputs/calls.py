@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.counts import count_text
 from lowering.capture.inputs.contents import restore
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Groups, Leaf
@@ -328,7 +329,8 @@ def rename_leaves(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[s
         able = tensors if len(input_names) <= len(tensors) else [leaf.name for leaf in leaves]
         if len(input_names) > len(able):
             raise CaptureError(
-                f"{len(input_names)} input names were given for {len(able)} inputs", hint=f"they are {', '.join(able)}"
+                f"{len(input_names)} input names were given for {count_text(len(able), 'input')}",
+                hint=f"they are {', '.join(able)}",
             )
         names |= dict(zip(able, input_names, strict=False))
     chosen = list(names.values())

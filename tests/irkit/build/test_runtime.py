@@ -487,7 +487,7 @@ def test_a_definition_agrees_with_the_kernel(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_file_and_a_text_hold_the_operator(case: Case) -> None:
     graph = build(case)
-    assert irkit.parse(str(graph)) == graph
+    assert irkit.parse(graph.text()) == graph
     assert irkit.load(irkit.to_proto(passes.prepare(graph, CONTRIB))) == graph
 
 

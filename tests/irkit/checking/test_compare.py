@@ -54,7 +54,7 @@ def test_same(expected: Any, actual: Any) -> None:
         (np.array([True]), np.array([False]), "1 of 1"),
         (np.array(["a"], object), np.array(["b"], object), "1 of 1"),
         (np.array([1 + 2j]), np.array([1 - 2j]), "differ"),
-        ([f32(1)], [f32(1), f32(1)], "1 results"),
+        ([f32(1)], [f32(1), f32(1)], "1 result"),
         ([f32(1)], f32(1), "list"),
         (None, f32(1), "nothing"),
         ({"a": 1}, {"b": 1}, "keys"),

@@ -249,7 +249,7 @@ def test_bind_puts_weights_in_the_place_of_inputs_and_of_others(tmp_path: Path) 
     first = safetensors(tmp_path / "first.safetensors", w=np.eye(4, dtype=np.float32))
     second = safetensors(tmp_path / "second.safetensors", w=2 * np.eye(4, dtype=np.float32))
     done = irkit_("bind", tmp_path / "open.onnx", first, "-o", tmp_path / "first.onnx")
-    assert done.exit_code == 0 and "1 inputs became weights" in done.output
+    assert done.exit_code == 0 and "1 input became a weight" in done.output
     done = irkit_("bind", tmp_path / "first.onnx", second, "-o", tmp_path / "second.onnx", "--json")
     assert done.exit_code == 0 and json.loads(done.output)["parameters_bound"] == 0
     fed = np.ones((2, 4), np.float32)

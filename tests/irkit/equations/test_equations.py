@@ -131,7 +131,7 @@ def test_several_values_and_several_results_are_replaced_together() -> None:
     [
         (p.Add(x, y), p.Neg(z), "says in neither direction"),
         (p.Neg(x), one_of("Relu", "Abs")(y), "says in neither direction"),
-        ((p.Neg(x), p.Abs(x)), p.Neg(x), "2 values stand on the left, and 1 on the right"),
+        ((p.Neg(x), p.Abs(x)), p.Neg(x), "2 values on the left, and 1 on the right"),
         (p.Neg(x), (), "a side of the equation is empty"),
         (p.Neg(x), "Neg", "is not a pattern"),
         (p.Neg(x), lambda x: x, "one side is a function"),

@@ -127,6 +127,6 @@ def test_a_type_is_what_its_text_says(wanted: irkit.Type) -> None:
 
 def test_a_function_is_a_graph_and_no_more() -> None:
     graph = function(lambda x: x @ np.eye(2, dtype=np.float32), x="f32[n, 2]")
-    assert isinstance(graph, Graph) and irkit.parse(str(graph)) == graph
+    assert isinstance(graph, Graph) and irkit.parse(graph.text()) == graph
     (found,) = irkit.evaluate(graph, {"x": np.ones((1, 2), np.float32)})
     assert found.tolist() == [[1, 1]]

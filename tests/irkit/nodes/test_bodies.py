@@ -134,7 +134,7 @@ def test_if_refuses_branches_that_cannot_be_one() -> None:
     cond, v = x(dtype="bool"), x("n", 4)
     with pytest.raises(TypeRuleError, match="result 0 is a"):
         op.If(cond, then_branch=lambda: v, else_branch=lambda: op.Cast(v, to=7))
-    with pytest.raises(TypeRuleError, match="1 results, and else_branch 2"):
+    with pytest.raises(TypeRuleError, match="1 result, and else_branch 2"):
         op.If(cond, then_branch=lambda: v, else_branch=lambda: (v, v))
     with pytest.raises(TypeRuleError, match="then_branch and else_branch"):
         call("If", [cond], {"then_branch": lambda: v})
@@ -216,7 +216,7 @@ def test_loop_refuses_another_element_type_or_rank() -> None:
         op.Loop(3, True, x(4), body=lambda i, go, a: (go, op.Cast(a, to=7)))
     with pytest.raises(TypeRuleError, match="comes back as"):
         op.Loop(3, True, x(4), body=lambda i, go, a: (go, op.Unsqueeze(a, [0])))
-    with pytest.raises(TypeRuleError, match="gives back 1 values"):
+    with pytest.raises(TypeRuleError, match="gives back 1 value"):
         op.Loop(3, True, x(4), body=lambda i, go, a: go)
 
 
@@ -280,7 +280,7 @@ def test_graphs_are_taken_as_they_are() -> None:
     branches = {"then_branch": body, "else_branch": body}
     (result,) = call("If", [cond, v], {**branches, "captures": 1})
     assert result.type == v.type
-    with pytest.raises(TypeRuleError, match="takes 1 parameters, and is given 0"):
+    with pytest.raises(TypeRuleError, match="takes 1 parameter, and is given 0"):
         call("If", [cond], branches)
     with pytest.raises(TypeRuleError, match="is given a"):
         call("If", [cond, x(3, 4)], {**branches, "captures": 1})

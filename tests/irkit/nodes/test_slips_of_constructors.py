@@ -192,7 +192,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     ),
     "a loop without its condition": (
         lambda: op.Loop(3, None, X, body=lambda i, c, v: v), TypeRuleError,
-        "Loop: the body gives back 1 values, and the condition and 1 carried are needed", "",
+        "Loop: the body gives back 1 value, and the condition and 1 carried are needed", "",
     ),
     "axes for other operands": (
         lambda: op.Scan(X, body=lambda v: v, num_scan_inputs=1, scan_input_axes=[0, 1]), TypeRuleError,

@@ -327,7 +327,7 @@ def test_what_an_opset_lacks_is_refused() -> None:
     cases: list[tuple[Value, int, str]] = [
         (op.Gelu(x), 18, "opset 18 has no operator Gelu"),
         (op.Cast(x, to=16, round_mode="down"), 23, "no attribute round_mode"),
-        (op.ReduceMean(x, axes), 17, "takes 1 to 1 operands at opset 17"),
+        (op.ReduceMean(x, axes), 17, "takes 1 operand at opset 17"),
         (op.Pad(x, [0, 1, 0, 1], None, [0, 1]), 17, "takes 2 to 3 operands"),
         (op.Shape(op.Cast(x, to=int(DType.INT4))), 20, "cannot be i4"),
         (op.ScatterElements(x, op.Cast(x, to=7), x, reduction="max"), 15, "no attribute reduction"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
 
 import irkit
 from irkit import Fact, Graph, ParseError, Port, Signature, Value, const, op, param, parse, tensor
@@ -16,6 +18,9 @@ from irkit.core.attributes import freeze
 from irkit.core.literals import array_of, array_text, element_texts, float_of, float_text, quoted_text, unquoted_text
 from irkit.core.printer import excerpt, large_blobs, print_graph, value_names
 from irkit.core.types import DType
+from irkit.ops.schemas import names, spec
+from irkit.support.counts import count_text
+from irkit.testing import typed_graphs
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.ir"))
 
@@ -35,7 +40,7 @@ def test_golden_texts_are_what_is_printed(file: Path) -> None:
     text = file.read_text(encoding="utf-8").rstrip("\n")
     graph = parse(text)
     assert str(graph) == text
-    again = parse(str(graph))
+    again = parse(graph.text())
     assert (again, again.signature, again.symbols, again.name) == (graph, graph.signature, graph.symbols, graph.name)
 
 
@@ -62,14 +67,14 @@ def test_print_says_names_roles_ranges_facts_and_origins() -> None:
         '  return %past.0 as "new past" role state binds past.0',
         "}",
     ]
-    assert parse(str(graph)).signature == signature
+    assert parse(graph.text()).signature == signature
 
 
 def test_an_origin_never_breaks_its_line() -> None:
     x = param(tensor("f32", 2))
     value = op.Relu(x).with_origin(irkit.Origin(source="a\nb.py:3", module="}\r\n# x"))
     graph = Graph((x,), (value,))
-    assert parse(str(graph)) == graph
+    assert parse(graph.text()) == graph
 
 
 def test_values_of_one_public_name_are_told_apart() -> None:
@@ -79,7 +84,7 @@ def test_values_of_one_public_name_are_told_apart() -> None:
     graph = Graph((x, y), (total,), signature=Signature((Port("x"), Port("inf"))))
     names = list(value_names(graph).values())
     assert names == ["%x", '%"inf"', "%0", "%1", '%"0"', "%2", "%3"]
-    again = parse(str(graph))
+    again = parse(graph.text())
     assert again == graph
     assert [v.blob.name for v in again.order if v.blob is not None] == ["x", "0"]
 
@@ -104,7 +109,7 @@ def test_every_bit_pattern_of_a_small_constant_survives(kind: DType) -> None:
     for start in range(0, array.size, 64):
         part = array[start : start + 64]
         graph = Graph((), (const(part),))
-        again = parse(str(graph))
+        again = parse(graph.text())
         assert again == graph
         assert again.order[0].blob is not None
         assert again.order[0].blob.array.tobytes() == part.tobytes()
@@ -115,7 +120,7 @@ def test_constants_of_every_shape() -> None:
         data = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
         for array in (data, np.full_like(data, -0.0), data.astype(np.int64)):
             graph = Graph((), (const(array),))
-            assert parse(str(graph)) == graph, shape
+            assert parse(graph.text()) == graph, shape
     assert array_text(np.zeros((3, 4)), DType.DOUBLE) == "fill 0.0"
     assert array_text(np.zeros((2, 2)), DType.DOUBLE) == "[[0.0, 0.0], [0.0, 0.0]]"
 
@@ -129,7 +134,7 @@ def test_strings_and_bytes_survive() -> None:
     x = param(tensor("f32", 2))
     value = Value("my::op", (x,), freeze({"s": texts[5], "b": b"\x00\xff", "names": texts[:5]}), (), x.type)
     graph = Graph((x,), (value, const(array)), name='odd "name"')
-    again = parse(str(graph))
+    again = parse(graph.text())
     assert again == graph
     assert again.name == graph.name
     assert list(again.results[1].blob.array) == list(array)  # type: ignore[union-attr]
@@ -143,7 +148,7 @@ def test_attributes_keep_their_kinds() -> None:
     }  # fmt: skip
     x = param(tensor("f32", "n"))
     graph = Graph((x,), (Value("my::op", (x, None, x), freeze(given), (), x.type),))
-    again = parse(str(graph))
+    again = parse(graph.text())
     assert again == graph
     for (name, a), (_, b) in zip(graph.results[0].attributes, again.results[0].attributes, strict=True):
         if name not in ("blob", "dim", "dims"):
@@ -183,7 +188,7 @@ def test_a_body_in_many_places_is_printed_once_and_stays_one() -> None:
         value = irkit.call_graph(layer, value)
     graph = Graph((x,), (value,))
     assert str(graph).count("Relu") == 1
-    again = parse(str(graph))
+    again = parse(graph.text())
     assert again == graph
     assert len({id(v.bodies[0]) for v in again.order if v.bodies}) == 1
     nested = graph
@@ -194,7 +199,7 @@ def test_a_body_in_many_places_is_printed_once_and_stays_one() -> None:
             result = irkit.call_graph(nested, result)
         nested = Graph((outer,), (result,))
     assert len(str(nested)) < 50_000
-    assert parse(str(nested)) == nested
+    assert parse(nested.text()) == nested
 
 
 # ---------------------------------------------------------------------------------------------- large constants
@@ -340,7 +345,7 @@ def test_broken_files_are_refused(tmp_path: Path, broken: str) -> None:
         ("input %x: f32[2] $\nreturn %x", "`$` is left over"),
         ("%0: f32[] = Constant 1.0\ninput %x: f32[]\nreturn %x", "parameters come before"),
         ("%0: f32[] = Param()\nreturn %0", "a parameter has a line of its own kind"),
-        ("%0: f32[2] = Constant [1.0]\nreturn %0", "line 1, column 23: 1 elements are given"),
+        ("%0: f32[2] = Constant [1.0]\nreturn %0", "line 1, column 23: the shape [2] has 2 elements, and the text gives 1"),
         ("%0: f32[n] = Constant [1.0]\nreturn %0", "a constant cannot be a f32[n]"),
         ("%0: u8[1] = Constant [256]\nreturn %0", "256 does not fit u8"),
         ("%0: i8[1] = Constant [1.5]\nreturn %0", "invalid literal"),
@@ -483,3 +488,112 @@ def test_arrays_refuse_what_they_cannot_hold() -> None:
     with pytest.raises(ValueError, match="does not fit f8e4m3fn"):
         array_of(["1e6"], DType.FLOAT8E4M3FN, (1,))
     assert element_texts(np.array([0.1], ml_dtypes.bfloat16), DType.BFLOAT16) == ["0.100098"]
+
+
+# ---------------------------------------------------------------------------------------------- defaults
+
+
+@pytest.mark.parametrize(
+    ("written", "built"),
+    [
+        ("Gemm(%x, %x) {alpha = 1.0, beta = 1, transA = 0, transB = 1}", lambda x: op.Gemm(x, x, transB=1)),
+        ("Gemm(%x, %x, _) {alpha = 2, transB = 1}", lambda x: op.Gemm(x, x, alpha=2.0, transB=1)),
+        ("Gemm(%x, %x) {transB = 1, beta = 0.5}", lambda x: op.Gemm(x, x, beta=0.5, transB=1)),
+        ("Softmax(%x) {axis = -1}", op.Softmax),
+        ("Clip(%x, _, _)", op.Clip),
+        ('Resize(%x, _, %s) {mode = "nearest"}', lambda x: op.Resize(x, None, const(np.ones(2, np.float32)))),
+    ],
+    ids=["defaults", "an integer for a float", "order", "negative axis", "operands left out", "text"],
+)
+def test_what_stands_at_its_default_is_left_out(written: str, built: Callable[[Value], Value]) -> None:
+    text = f"input %x: f32[2, 2]\n%s: f32[2] = Constant [1.0, 1.0]\n%0: f32[2, 2] = {written}\nreturn %0"
+    graph = irkit.verify(parse(text))
+    x = param(tensor("f32", 2, 2))
+    expected = Graph((x,), (built(x),), signature=Signature((Port("x"),)))
+    assert graph == expected and hash(graph) == hash(expected)
+    assert parse(graph.text()) == graph and parse(graph.text()).text() == graph.text() == expected.text()
+
+
+@irkit.operator("texts::Scale")
+def scale(x: Value, *, by: float = 2.0, times: int = 3) -> Value:
+    """An operator of one's own, whose defaults the text may say."""
+    return op.Mul(x, const(np.float32(by * times)))
+
+
+def test_defaults_of_operators_of_ones_own_are_left_out() -> None:
+    dialect = irkit.dialect("texts", scale)
+    x = param(tensor("f32", 2))
+    text = "input %x: f32[2]\n%0: f32[2] = texts::Scale(%x) {by = 2, times = 4}\nreturn %0"
+    found = parse(text, dialects=dialect)
+    assert found == Graph((x,), (scale(x, times=4),))
+    assert parse(found.text(), dialects=dialect) == found
+    unknown = parse(text)  # nobody says here what its defaults are
+    assert unknown.results[0].attributes == (("by", 2), ("times", 4))
+
+
+KNOWN = frozenset(names())
+
+
+def with_defaults(graph: Graph) -> Graph:
+    """The graph with every attribute written out that stands at its default, in values made without `op`."""
+    new: dict[Value, Value] = {}
+    for value in graph.order:
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        bodies = tuple(with_defaults(body) for body in value.bodies)
+        given = dict(value.attributes)
+        if value.op in KNOWN:
+            rows = spec(value.op).attributes.values()
+            given = {r.name: r.default for r in rows if r.default is not None and not r.required} | given
+        new[value] = Value(value.op, inputs, tuple(sorted(given.items())), bodies, value.type)
+    params, results = (tuple(new[v] for v in values) for values in (graph.params, graph.results))
+    return Graph(params, results, graph.symbols, graph.signature, graph.name)
+
+
+@given(typed_graphs())
+def test_a_text_with_every_default_is_the_graph_that_was_built(graph: Graph) -> None:
+    full = with_defaults(graph)
+    again = parse(full.text(), blobs=full)
+    assert again == graph and hash(again) == hash(graph)
+    assert parse(again.text(), blobs=again).text() == again.text()
+
+
+# ---------------------------------------------------------------------------------------------- what is printed
+
+
+@pytest.mark.parametrize("kind", list(DType), ids=lambda d: d.short)
+def test_what_is_printed_names_long_constants_and_the_text_holds_them(kind: DType) -> None:
+    bits = np.arange(33) % 2
+    array = np.array([str(b) for b in bits], dtype=object) if kind is DType.STRING else bits.astype(kind.numpy)
+    alike = np.array([array[1]] * 40, dtype=array.dtype)
+    graph = Graph((), (const(array, name="w"), const(array[:32]), const(alike), const(array)))
+    printed = [line.partition("= ")[2] for line in str(graph).splitlines() if "Constant" in line]
+    assert printed[0] == 'Constant blob "w"' and printed[3] == "Constant blob 1"
+    assert printed[1].startswith("Constant [") and printed[2].startswith("Constant fill ")
+    assert "blob" not in graph.text()
+    assert parse(graph.text()) == graph == parse(str(graph), blobs=graph)
+    scalar = Graph((), (const(array[1]), const(array[:1]), const(array[:0])))
+    assert parse(scalar.text()) == scalar
+    assert parse(str(graph), {"w": array, 1: array}) == graph
+    with pytest.raises(ParseError, match='the content of blob "w" is not in the text') as caught:
+        parse(str(graph))
+    assert "graph.text()" in caught.value.hint
+
+
+def test_labels_are_the_same_in_what_is_printed_and_in_the_text() -> None:
+    small, large = np.arange(64, dtype=np.float32), np.arange(4096, dtype=np.float32)
+    graph = Graph((), tuple(const(a) for a in (small, large, small + 1, large + 1)))
+    assert [line.partition("Constant ")[2] for line in graph.text().splitlines() if "blob" in line] == [
+        "blob 1",
+        "blob 3",
+    ]
+    assert parse(graph.text(), blobs=graph) == graph == parse(str(graph), blobs=graph)
+
+
+@pytest.mark.parametrize(
+    ("graph", "counts"),
+    [(Graph((), ()), "0 params, 0 operators, 0 results"), (chain(1), "1 param, 1 operator, 1 result")],
+    ids=["none", "one"],
+)
+def test_a_graph_counts_in_english(graph: Graph, counts: str) -> None:
+    assert repr(graph) == f"<Graph graph: {counts}>"
+    assert count_text(1, "axis", "axes") == "1 axis" and count_text(1200, "axis", "axes") == "1,200 axes"

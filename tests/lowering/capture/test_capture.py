@@ -379,7 +379,7 @@ ERRORS: dict[str, tuple[Any, str]] = {
     "wrong rank": ({"x": ("n", None, None)}, r"gives 3 dimensions for 'x', whose shape is \(4, 6\)"),
     "no such axis": ({"x": {2: "n"}}, "dimension 2 of 'x'"),
     "wrong number": ({"x": {0: 5}}, "is 5, and the example has 4"),
-    "wrong count": (({0: "n"},), r"has 1 entries for 2 inputs \(x, y\)"),
+    "wrong count": (({0: "n"},), r"has 1 entry for 2 inputs \(x, y\)"),
     "no structure": ({"x": {"a": {0: "n"}}}, "which is a tensor"),
     "no name": ({"x": {0: "n m"}}, "neither a name nor an expression"),
     "no description": ({"x": 3.5}, "which is a tensor"),

@@ -200,7 +200,7 @@ def test_none_may_be_left_out_of_lists() -> None:
     for said in (whole, (rows, [rows, rows]), (rows, None, [rows, rows]), {"x": rows, "parts": (rows, rows)}):
         captured = capture(model, (X, None, [Y, None, Y]), dynamic_shapes=said)
         assert shapes(captured) == dict.fromkeys(("x", "parts.0", "parts.2"), ("n", 6))
-    with pytest.raises(CaptureError, match="dynamic_shapes has 1 entries for 3 inputs"):
+    with pytest.raises(CaptureError, match="dynamic_shapes has 1 entry for 3 inputs"):
         capture(model, (X, None, [Y, None, Y]), dynamic_shapes=(rows,))
 
 

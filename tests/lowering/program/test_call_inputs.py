@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "fed less": (fed(k=None), "the feeds lack 'k'", "x, d.a, k"),
     "fed more": (fed(z=A.numpy()), "the feeds have 'z', which is not an input", "x, d.a, k"),
     "fed fewer in order": (fed([X.numpy()]), "the feeds lack 'd.a'", "x, d.a, k"),
-    "fed more in order": (fed([*arrays().values(), X.numpy()]), "4 arrays are fed to a model of 3 inputs", "x, d.a, k"),
+    "fed more in order": (fed([*arrays().values(), X.numpy()]), "a model of 3 inputs is fed 4 arrays", "x, d.a, k"),
 }  # fmt: skip
 
 

@@ -260,5 +260,5 @@ def test_call_function_applies_defaults_and_refuses_what_it_does_not_take() -> N
         assert irkit.compare(np.tanh(data / limit) * np.float32(limit), irkit.evaluate(graph, [data])[0]) is None
     with pytest.raises(irkit.TypeRuleError, match="no attribute bound"):
         irkit.call_function(CLAMP, [x], {"bound": 1.0})
-    with pytest.raises(irkit.TypeRuleError, match="takes 1 operands"):
+    with pytest.raises(irkit.TypeRuleError, match="takes 1 operand"):
         irkit.call_function(CLAMP, [x, x])

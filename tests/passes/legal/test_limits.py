@@ -83,7 +83,7 @@ def test_other_runtimes_have_no_such_conditions() -> None:
     once = prepare(graph)
     assert [fact.text for fact in once.signature.facts] == told
     assert prepare(once).signature.facts == once.signature.facts
-    assert irkit.parse(str(once)) == once and irkit.load(irkit.to_proto(once)).signature.facts == once.signature.facts
+    assert irkit.parse(once.text()) == once and irkit.load(irkit.to_proto(once)).signature.facts == once.signature.facts
 
 
 @pytest.mark.parametrize("target", ("onnxruntime-cpu", "onnxruntime-cpu+com.microsoft"))
