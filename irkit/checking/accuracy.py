@@ -31,6 +31,9 @@ from irkit.errors import EvaluateError, IrkitError
 from irkit.evaluation.interpreter import evaluate, trace
 from irkit.evaluation.kernels.common import Content, Kernel, is_array
 from irkit.evaluation.kernels.table import KERNELS
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 ROUNDINGS = 8
 """How many roundings of the result the right side may be off by, whatever the left one is."""

@@ -25,7 +25,10 @@ from irkit.errors import EvaluateError, IrkitError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate, trace
 from irkit.evaluation.kernels.common import Array, Content, is_array
 from irkit.rewriting.sides import results_of, sides
+from irkit.support.tracebacks import is_told
 from irkit.support.upstairs import upstairs
+
+__tracebackhide__ = is_told
 
 TRIES = 4
 """How many assignments of the symbols are tried until the left side has a value."""

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from irkit import dims
+from irkit.checking.comparison import compare
 from irkit.checking.draws import assignment
 from irkit.core.ir import Graph, Port, Signature, Value
 from irkit.core.printer import large_blobs, value_names
@@ -32,6 +33,8 @@ MAY_BE_NONE = (
     "blob is None for what is no constant, its `uniform` where the numbers differ or are NaN, and an optional part "
     "that is left out is None: ask first, and return decline('why')"
 )
+ROUNDS = "say exact=False where the equation is one of real numbers, so that the last bits may differ"
+OTHER_NUMBERS = "these are other numbers, not the same ones rounded in another way: mend the right side"
 LETS_THROUGH = (
     "the pattern lets this left side through: return decline('why') there, or say more of the holes: rank=, shape=, "
     "dtype=, where="
@@ -70,6 +73,10 @@ class Case:
         """Whether each result is, on both sides, a tensor of one element type."""
         pairs = [(a.type, b.type) for a, b in zip(self.left, self.right, strict=False)]
         return all(isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype is b.dtype for a, b in pairs)
+
+    def is_close(self) -> bool:
+        """Whether both sides give the same within the tolerances of `irkit.compare`."""
+        return self.expected is not None and self.actual is not None and compare(self.expected, self.actual) is None
 
     def graph(self) -> Graph:
         """Both sides as one graph: the results of the left one, then those of the right one."""
@@ -197,7 +204,7 @@ class Counterexample(RewriteError):
         elif case.kind == "fails":
             hint = MAY_BE_NONE if "None" in case.why else LETS_THROUGH
         elif "is said to be exact" in case.why:
-            hint = "say exact=False where the equation is one of real numbers, so that the last bits may differ"
+            hint = ROUNDS if case.is_close() else OTHER_NUMBERS
         return cls(f"the rule {case.rule} {case.why}", ir=case.text(), source=case.numbers(), hint=hint, case=case)
 
     @property

@@ -24,6 +24,9 @@ from irkit.pattern import Attr, Constant, Either, Hole, Op, Own, Pattern, Rest, 
 from irkit.pattern.heads import parts
 from irkit.pattern.language import ABSENT, OfConstants, row_of
 from irkit.pattern.predicates import Bound, Is, Typed
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 DTYPES = (
     DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32,

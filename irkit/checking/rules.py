@@ -34,6 +34,9 @@ from irkit.rewriting.sides import match_of, results_of, sides
 from irkit.rewriting.type_checks import at_line, short_text, values_given
 from irkit.support.arguments import require_count
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 PATIENCE = 300
 """How many instances are tried for each that is wanted."""

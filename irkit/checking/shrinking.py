@@ -25,6 +25,9 @@ from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import trace
 from irkit.evaluation.kernels.common import Content, is_array
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 MOST = 400
 """How many smaller instances are tried."""

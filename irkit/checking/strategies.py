@@ -25,10 +25,13 @@ from irkit.dims import Dim, Range
 from irkit.errors import GraphError
 from irkit.evaluation.interpreter import evaluate
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
 from irkit.text.parser import parse
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+__tracebackhide__ = is_told
 
 __all__ = [
     "Checked",

@@ -174,7 +174,9 @@ def array_of(elements: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> n
     for size in shape:
         count *= size
     if len(elements) != count:
-        raise ValueError(f"the shape {list(shape)} has {count_text(count, 'element')}, and the text gives {len(elements)}")
+        raise ValueError(
+            f"the shape {list(shape)} has {count_text(count, 'element')}, and the text gives {len(elements)}"
+        )
     if dtype is DType.STRING:
         flat = np.empty(count, dtype=object)
         flat[:] = elements

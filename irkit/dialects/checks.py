@@ -30,9 +30,12 @@ from irkit.rewriting.face import Made, Match, Rule
 from irkit.rewriting.numbering import share
 from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
 from irkit.support.upstairs import upstairs
 from irkit.text.parser import parse
 from irkit.verification.laws import verify
+
+__tracebackhide__ = is_told
 
 ROUND_TRIPS = 10
 """On how many instances texts, files and ONNX Runtime are tried."""

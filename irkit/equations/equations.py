@@ -42,6 +42,9 @@ from irkit.rewriting.rules import (
 from irkit.rewriting.sides import match_of
 from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 Pictures = Pattern | float | tuple[Pattern | float, ...]
 """One side of an equation: a pattern, a number, or several for several values."""

@@ -28,6 +28,9 @@ from irkit.nodes.operators import body as body_of
 from irkit.support.arguments import brief, require_count
 from irkit.support.counts import count_text
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 Feeds = Mapping[Any, Any] | Sequence[Any]
 Watch = Callable[[Value, Content], None]

@@ -21,6 +21,9 @@ from irkit.evaluation.interpreter import Feeds, Watch
 from irkit.evaluation.kernels.common import Array, Content, Kernel
 from irkit.evaluation.kernels.table import KERNELS
 from irkit.onnx.load import load
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 SHOWN = 6
 """So many elements of a result are printed at the most, where elements are asked for."""

@@ -27,7 +27,10 @@ from irkit.onnx.writing.models import skeleton, to_proto, weights_of
 from irkit.onnx.writing.tensors import chunks, header, tensor_proto
 from irkit.ops.schemas import dtype_of
 from irkit.support.counts import count_text
+from irkit.support.tracebacks import is_told
 from irkit.support.watch import Watch, distinct
+
+__tracebackhide__ = is_told
 
 CPU = ("CPUExecutionProvider",)
 BESIDE = 1 << 26

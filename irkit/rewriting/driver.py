@@ -27,6 +27,9 @@ from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.type_checks import foreign_error, refuse_no_values, refuse_other_type, refused_error
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 DEPTH = 500
 """How many replacements in a row may grow out of one value before the rules are said to run in a circle."""

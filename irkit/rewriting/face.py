@@ -13,7 +13,10 @@ from irkit.rewriting.driver import DEPTH, Plan
 from irkit.rewriting.explanations import Explanation, Explanations, explain, misses
 from irkit.rewriting.firings import Told
 from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules, decline, rule, rule_set
+from irkit.support.tracebacks import is_told
 from irkit.support.uncollected import without_collector
+
+__tracebackhide__ = is_told
 
 __all__ = ["Decline", "Explanation", "Explanations", "Made", "Match", "Rule", "Rules", "decline", "explain"]
 __all__ += ["misses", "rewrite", "rule"]

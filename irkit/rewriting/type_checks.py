@@ -24,6 +24,9 @@ from irkit.pattern import Pattern
 from irkit.pattern.heads import describe
 from irkit.rewriting.rules import Decline, Rule
 from irkit.support.results import as_tuple
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 BELOW = 400
 """How many values below the one that is replaced are looked at for what their operators ask of sizes."""

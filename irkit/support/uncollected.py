@@ -7,6 +7,10 @@ import gc
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

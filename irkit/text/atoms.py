@@ -16,8 +16,11 @@ from irkit.core.types import ELEMENT_NAMES, DType, Optional, Sequence, Tensor, T
 from irkit.dims import Dim, notation
 from irkit.errors import DimensionError
 from irkit.support.counts import count_text
+from irkit.support.tracebacks import is_told
 from irkit.text.contents import Contents
 from irkit.text.lexer import Cursor, Token
+
+__tracebackhide__ = is_told
 
 LEFT_OUT = "parse(text, blobs) takes a graph, a mapping, or the file beside; graph.text() writes up to 1 KiB of each"
 """What is done about a content that is named only."""

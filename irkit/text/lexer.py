@@ -10,6 +10,9 @@ import attrs
 
 from irkit.core.literals import unquoted_text
 from irkit.errors import ParseError
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 WIDTH = 160
 """A longer line is cut around the error."""

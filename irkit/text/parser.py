@@ -24,10 +24,13 @@ from irkit.dims import Range
 from irkit.dims.ranges import LEAST
 from irkit.errors import ParseError
 from irkit.support.arguments import brief
+from irkit.support.tracebacks import is_told
 from irkit.text.atoms import DEPTH, Atoms
 from irkit.text.attributes import Schemas, operands_given
 from irkit.text.contents import contents_of
 from irkit.text.lexer import Cursor, Token
+
+__tracebackhide__ = is_told
 
 CHARACTERS = 1 << 29
 """Longer texts are refused."""

@@ -44,6 +44,9 @@ from irkit.ops.schemas import BODIES, OpSpec, split_domain
 from irkit.pattern.language import row_of
 from irkit.support.arguments import require_texts
 from irkit.support.counts import count_text
+from irkit.support.tracebacks import is_told
+
+__tracebackhide__ = is_told
 
 
 def _is_single(value: Any) -> bool:

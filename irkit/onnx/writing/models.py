@@ -37,8 +37,8 @@ from irkit.onnx.writing.own_functions import (
 from irkit.onnx.writing.protos import Types, attribute_proto, domain_version, explicit_defaults, kind_of, place, row_at
 from irkit.onnx.writing.tensors import header, tensor_proto
 from irkit.ops.schemas import BODIES, OPSET, OpSpec, split_domain
-from irkit.support.uncollected import without_collector
 from irkit.support.counts import count_text
+from irkit.support.uncollected import without_collector
 
 PRODUCER = "irkit"
 FUNCTIONS = "irkit.functions"

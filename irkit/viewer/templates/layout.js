@@ -116,7 +116,7 @@ function finish(items, all, layers, alone, edges, chains, rank) {
     tops[r] = y; heights[r] = height;
     for (const item of layer) {
       left = Math.min(left, item.x - item.w / 2); right = Math.max(right, item.x + item.w / 2);
-      item.y = y + (height - item.h) / 2;
+      item.y = y + (height - item.h) / 2; item.top = y; item.bottom = y + height;
     }
     y += height + GAP_Y + Math.min(40, crossing * 1.5);
   });
@@ -137,7 +137,7 @@ function finish(items, all, layers, alone, edges, chains, rank) {
     }
     height = y + line;
   }
-  for (const item of all) { items[item.i].x = item.x - item.w / 2 - left; items[item.i].y = item.y; }
+  for (const item of all) { const { y, h, top = y, bottom = y + h } = item; Object.assign(items[item.i], { x: item.x - item.w / 2 - left, y, top, bottom }); }
   const routes = edges.map(([u, v]) => {
     const turned = rank[u] > rank[v], a = turned ? v : u, b = turned ? u : v, points = [], k = rank[b] - rank[a];
     if (chains[a].length >= k - 1) for (let j = 0; j < k - 1; j++) {

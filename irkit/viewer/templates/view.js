@@ -2,7 +2,7 @@
 // A graph on a canvas: boxes for open modules, cards for the rest, moved by mouse, touch and keys.
 const FONT = '12px ui-monospace, "SF Mono", "Cascadia Code", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const BOLD = '600 12.5px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
-const PAD = 16, HEAD = 30, LINE = 16, WIDEST = 300;
+const PAD = 16, HEAD = 30, LINE = 16, WIDEST = 300, ASIDE = 6;
 const ruler = document.createElement("canvas").getContext("2d"), widths = new Map();
 function widthOf(text, font) {
   const key = font.length + text;
@@ -117,9 +117,10 @@ class GraphView {
   }
   placeAll(at, x, y) {
     const inset = at.parent ? (((this.boxes.get(at) || {}).w || 0) - at.layout.w) / 2 : 0;
-    at.origin = [x + inset, y];
+    at.origin = [x + inset, y]; at.placed = [];
     for (const item of at.layout.items) {
-      const box = { x: x + inset + item.x, y: y + item.y, w: item.w, h: item.h, each: item.each, depth: at.depth || 0 };
+      const box = { x: x + inset + item.x, y: y + item.y, w: item.w, h: item.h, each: item.each, depth: at.depth || 0, at, top: y + item.top, bottom: y + item.bottom };
+      at.placed.push(box);
       if (item.each.children) {
         this.boxes.set(item.each, box);
         if (this.open.has(item.each.key)) { item.each.depth = (at.depth || 0) + 1; this.frames.push(box); this.placeAll(item.each, box.x, box.y + HEAD); }
@@ -131,15 +132,30 @@ class GraphView {
     const a = this.boxes.get(edge.last), b = this.boxes.get(edge.end), [x, y] = edge.at.origin;
     if (!a || !b) return;
     const outA = this.boxes.get(edge.u), outB = this.boxes.get(edge.v);
-    const points = [[a.x + a.w / 2, a.y + a.h]];
-    if (outA && outA !== a) points.push([a.x + a.w / 2, outA.y + outA.h]);
+    const down = !outA || !outB || outA.y <= outB.y, points = this.leaving(a, outA, down); // up where modules use each other
     for (const [px, py] of edge.points || []) points.push([x + px, y + py]);
-    if (outB && outB !== b) points.push([b.x + b.w / 2, outB.y]);
-    points.push([b.x + b.w / 2, b.y]);
+    points.push(...this.leaving(b, outB, !down).reverse());
     let left = Infinity, right = -Infinity, top = Infinity, bottom = -Infinity;
     for (const [px, py] of points) { left = Math.min(left, px); right = Math.max(right, px); top = Math.min(top, py); bottom = Math.max(bottom, py); }
     const made = { points, left, right, top, bottom, a: edge.last, b: edge.end, status: this.statusOf(edge) };
     this.edges.push(made);
+  }
+  leaving(box, out, down) { // the way from a card to the end of the layer of `out`, which holds it: past what stands in each frame
+    let x = box.x + box.w / 2;
+    const points = [[x, down ? box.y + box.h : box.y]];
+    for (; out && box !== out; box = this.boxes.get(box.at)) {
+      const frame = this.boxes.get(box.at), base = down ? box.bottom : box.top;
+      const ahead = box.at.placed.filter(each => each !== box && (down ? each.y + each.h > base + .5 : each.y < base - .5));
+      const next = aside(x, ahead);
+      if (next !== x) {
+        let near = down ? base + GAP_Y : base - GAP_Y;
+        for (const { y, h } of ahead) if (down && y > base) near = Math.min(near, y); else if (!down && y + h < base) near = Math.max(near, y + h);
+        points.push([x, base], [next, near]); x = next;
+      }
+      points.push([x, down ? frame.y + frame.h : frame.y]);
+    }
+    if (out) points.push([x, down ? out.bottom : out.top]);
+    return points;
   }
   statusOf(edge) { const s = this.model.status; return s.get(edge.to) === "removed" || s.get(edge.from) === "removed" ? "removed" : s.get(edge.to) === "added" || s.get(edge.from) === "added" ? "added" : ""; }
   // ------------------------------------------------------------------------------------------ camera
@@ -378,6 +394,13 @@ function cardSize(node, model) {
 function groupLine(at) { return at.ports ? fitted(at.children.map(c => labelOf(c.node)).join(", "), FONT, 230) : plural(at.size, "operator"); }
 function groupSize(at) { return { w: Math.min(WIDEST, Math.max(150, widthOf(at.label, BOLD) + 48, widthOf(groupLine(at), FONT) + 30)), h: 64 }; }
 function rounded(ctx, x, y, w, h, r) { ctx.beginPath(); ctx.roundRect(x, y, w, h, Math.min(r, w / 2, h / 2)); }
+function aside(x, boxes) { // the place next to x where a line passes all boxes
+  let left = Infinity, right = -Infinity;
+  for (const [from, to] of boxes.map(each => [each.x - ASIDE, each.x + each.w + ASIDE]).sort((a, b) => a[0] - b[0])) {
+    if (from > right) { if (right >= x) break; left = from; right = to; } else right = Math.max(right, to);
+  }
+  return x < left || x > right ? x : x - left < right - x ? left - 1 : right + 1;
+}
 function trace(ctx, points) {
   ctx.moveTo(points[0][0], points[0][1]);
   for (let k = 1; k < points.length; k++) {
@@ -385,4 +408,7 @@ function trace(ctx, points) {
     if (Math.abs(x0 - x1) < .5) ctx.lineTo(x1, y1); else { const mid = (y0 + y1) / 2; ctx.bezierCurveTo(x0, mid, x1, mid, x1, y1); }
   }
 }
-function arrow(ctx, edge, color) { const [x, y] = edge.points[edge.points.length - 1]; ctx.fillStyle = color; ctx.beginPath(); ctx.moveTo(x, y); ctx.lineTo(x - 3.6, y - 6.5); ctx.lineTo(x + 3.6, y - 6.5); ctx.fill(); }
+function arrow(ctx, edge, color) {
+  const [x, y] = edge.points[edge.points.length - 1], back = edge.points[edge.points.length - 2][1] > y ? 6.5 : -6.5;
+  ctx.fillStyle = color; ctx.beginPath(); ctx.moveTo(x, y); ctx.lineTo(x - 3.6, y + back); ctx.lineTo(x + 3.6, y + back); ctx.fill();
+}

@@ -345,7 +345,10 @@ def test_broken_files_are_refused(tmp_path: Path, broken: str) -> None:
         ("input %x: f32[2] $\nreturn %x", "`$` is left over"),
         ("%0: f32[] = Constant 1.0\ninput %x: f32[]\nreturn %x", "parameters come before"),
         ("%0: f32[] = Param()\nreturn %0", "a parameter has a line of its own kind"),
-        ("%0: f32[2] = Constant [1.0]\nreturn %0", "line 1, column 23: the shape [2] has 2 elements, and the text gives 1"),
+        (
+            "%0: f32[2] = Constant [1.0]\nreturn %0",
+            "column 23: the shape [2] has 2 elements, and the text gives 1",
+        ),
         ("%0: f32[n] = Constant [1.0]\nreturn %0", "a constant cannot be a f32[n]"),
         ("%0: u8[1] = Constant [256]\nreturn %0", "256 does not fit u8"),
         ("%0: i8[1] = Constant [1.5]\nreturn %0", "invalid literal"),

@@ -98,3 +98,49 @@ def test_ten_thousand_nodes_are_quick(tmp_path: Path) -> None:
     script = f"(() => {{ const out = {{}}; let at = 0; {timed} {ready} return out; }})()"
     found = told_by(page, script, tmp_path / "profile")
     assert all(milliseconds < 3000 for milliseconds in found.values()), found
+
+
+CROSSINGS = """(() => {
+    const view = app.view, found = [];
+    const open = group => group.children.filter(each => each.children).forEach(each => {
+        view.open.add(each.key); open(each);
+    });
+    open(view.model.root); view.relayout();
+    const place = ([x0, y0], [x1, y1], t) => { // as `trace` draws it
+        if (Math.abs(x0 - x1) < .5) return [x0, y0 + (y1 - y0) * t];
+        const mid = (y0 + y1) / 2, u = 1 - t, part = [u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t];
+        return [[x0, x0, x1, x1], [y0, mid, mid, y1]].map(ends => ends.reduce((sum, end, i) => sum + end * part[i], 0));
+    };
+    for (const { points, a, b } of view.edges) for (const card of view.cards) {
+        if (card === view.boxes.get(a) || card === view.boxes.get(b)) continue;
+        const { x: left, y: top, w, h } = card;
+        const within = ([x, y]) => x > left + 1 && x < left + w - 1 && y > top + 1 && y < top + h - 1;
+        const over = k => [...Array(41).keys()].some(i => within(place(points[k - 1], points[k], i / 40)));
+        if (points.some((_, k) => k && over(k))) found.push([idOf(a), idOf(b), idOf(card.each)]);
+    }
+    return [view.edges.length, found];
+})()"""
+
+
+def nested(seed: int) -> irkit.Graph:
+    """A graph of operators in modules within modules, with links to whatever came before."""
+    rng = np.random.default_rng(seed)
+    modules = ["", "a", "a.b", "a.b.c", "a.d", "e", "e.f", "g"]
+    x = irkit.param(irkit.tensor("f32", 4))
+    made = [x]
+    for module in modules[1:] if seed % 2 else [modules[i] for i in rng.integers(0, len(modules), 8)]:
+        for _ in range(int(rng.integers(2, 7))):
+            near = made[-3:] if rng.random() < 0.7 else made
+            one, other = (near[int(i)] for i in rng.integers(0, len(near), 2))
+            kinds = (op.Add, lambda p, _: op.Relu(p), lambda p, q: op.Clip(op.Mul(p, q), -1.0, 1.0))
+            value = kinds[int(rng.integers(0, 3))](one, other)
+            made.append(value.with_origin(irkit.Origin(module=module)))
+    return irkit.Graph((x,), (made[-1], made[-4]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_line_passes_through_a_card(tmp_path: Path, seed: int) -> None:
+    page = tmp_path / "page.html"
+    irkit.viz(nested(seed), page)
+    edges, crossed = told_by(page, CROSSINGS, tmp_path / "profile")
+    assert edges >= 10 and crossed == []
