@@ -29,7 +29,7 @@ class Schemas:
             try:
                 found = known_row(op).attributes
             except TypeRuleError:
-                found = {}
+                found = dict[str, AttributeSpec]()
             self.known[op] = found
         return found
 
