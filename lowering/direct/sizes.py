@@ -157,7 +157,10 @@ class SizeNode(SymNode):
         """The sympy expression; that of a condition is made when it is asked for, which is seldom."""
         if self._made is None:
             name, *rest = self.parts
-            if name in RELATIONS:
+            if name in RELATIONS and all(each.kind is bool for each in rest):
+                a, b = (sympy.sympify(each.expr) for each in rest)
+                self._made = alike(a, b) if name == "eq" else alike(a, sympy.Not(b))
+            elif name in RELATIONS:
                 a, b = (sympy.sympify(each.expr) for each in rest)
                 self._made = RELATIONS[name][0](reals.side(a, b), reals.side(b, a))
             elif name == "not":
@@ -368,17 +371,26 @@ class SizeNode(SymNode):
             return self.whole(dims.mul(self._made, other._made), self.hint * other.hint)
         return self.computed(reals.product, other, self.hint * other.hint)
 
+    def divided_by(self, other: SizeNode) -> None:
+        """Keeps that a divisor is not 0, where Python ends with an error: the quotient may not tell it any more."""
+        if other.constant is None and other.ne(other.wrap_int(0)).known() is None:
+            for factor in sympy.Mul.make_args(sympy.sympify(other.expr)):
+                self.asked.condition(sympy.Ne(factor, 0), True)
+
     def int_floordiv(self, other: SizeNode) -> SizeNode:
+        self.divided_by(other)
         return self.whole(dims.floordiv(self._made, other._made), self.hint // other.hint)
 
     floordiv = int_floordiv
 
     def mod(self, other: SizeNode) -> SizeNode:
+        self.divided_by(other)
         if self.kind is int and other.kind is int:
             return self.whole(dims.mod(self._made, other._made), self.hint % other.hint)
         return self.computed(reals.remainder, other, self.hint % other.hint)
 
     def int_truediv(self, other: SizeNode) -> SizeNode:
+        self.divided_by(other)
         return self.computed(reals.quotient, other, self.hint / other.hint)
 
     truediv = float_truediv = int_truediv
@@ -389,6 +401,8 @@ class SizeNode(SymNode):
         return self.float_pow(other)
 
     def float_pow(self, other: SizeNode) -> SizeNode:
+        if other.hint < 0:
+            other.divided_by(self)
         return self.computed(reals.power, other, self.hint**other.hint)
 
     pow = float_pow
@@ -467,14 +481,37 @@ class SizeNode(SymNode):
         return self.whole(dims.floordiv(self._made, dims.dim(2**other.expr)), self.hint >> other.hint)
 
     def sqrt(self) -> SizeNode:
+        self.ge(self.wrap_int(0)).expect_true()
         return self.real(reals.root(sympy.sympify(self.expr)), math.sqrt(self.hint))
 
     sym_sqrt = sqrt
 
+    def bitwise(self, other: SizeNode, function: Callable[[int, int], int]) -> SizeNode:
+        """The number that the bits of two give for the example, which fixes both: dimensions have no bits."""
+        return self.wrap_int(function(int(self.number_asked()), int(other.number_asked())))
+
+    def number_asked(self) -> int:
+        """The number, or the answer, that from now on is part of the graph."""
+        return self.guard_bool() if self.kind is bool else self.guard_int()
+
+    def bitwise_and(self, other: SizeNode) -> SizeNode:
+        both = self.kind is bool and other.kind is bool
+        return self.and_(other) if both else self.bitwise(other, operator.and_)
+
+    def bitwise_or(self, other: SizeNode) -> SizeNode:
+        both = self.kind is bool and other.kind is bool
+        return self.or_(other) if both else self.bitwise(other, operator.or_)
+
+    def bitwise_xor(self, other: SizeNode) -> SizeNode:
+        both = self.kind is bool and other.kind is bool
+        return self.ne(other) if both else self.bitwise(other, operator.xor)
+
     # ---- conditions
 
     def compared(self, name: str, other: SizeNode) -> SizeNode:
-        """A relation with another node."""
+        """A relation with another node; an answer beside a number is the number that it is for the example."""
+        if (self.kind is bool) != (other.kind is bool):
+            self, other = (each.wrap_int(each.guard_bool()) if each.kind is bool else each for each in (self, other))
         return SizeNode(self.asked, None, bool, RELATIONS[name][1](self.hint, other.hint), (name, self, other))
 
     def eq(self, other: SizeNode) -> SizeNode:
@@ -526,6 +563,11 @@ class RoomNode(SizeNode):
 
     def maybe_as_int(self) -> None:
         return None
+
+
+def alike(a: Any, b: Any) -> Any:
+    """The condition that two conditions hold, or neither."""
+    return sympy.Or(sympy.And(a, b), sympy.And(sympy.Not(a), sympy.Not(b)))
 
 
 def size_of(asked: Questions, dim: Dim) -> Any:

@@ -269,11 +269,12 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         low = lowered()
         try:
             how = agreement(low, other, point) if other.out_spec == found.run.out_spec else ""
-            there = branch_there(found, low, other) if against and not how else None
+            graph = branch_there(found, low, other) if against and not how else None
+            way = None if graph is None else way_at(found, other, point, graph)
         except Exception as error:
             return refused_with(found, point, error, to_tell), False
-        if there is not None:
-            found = attrs.evolve(found, ways=(*found.ways, Way(being_at(point), there, point)))
+        if way is not None:
+            found = attrs.evolve(found, ways=(*found.ways, way))
             return allowed(found, other, point, against, BRANCH), False
     if not how:
         if to_tell:
@@ -457,6 +458,14 @@ def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], ho
         if guard.text not in told and holds(guard.expr, point) is not True
     ]
     return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True)))
+
+
+def way_at(found: Found, other: Run, point: Sizes, graph: Graph) -> Way:
+    """The way of another run at a point, taken where its conditions hold there: elsewhere the first run may be right.
+    Raises Unsupported for conditions that ONNX cannot say."""
+    where = sympy.And(being_at(point), *(being(each.expr, point) for each in other.guards if each.expr is not None))
+    relation_value(where)
+    return Way(where, graph, point)
 
 
 def gives_the_same(found: Found, other: Run) -> bool:

@@ -1,0 +1,91 @@
+"""Conditions on sizes are kept as the model asks them: random ones, and those that were once lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import irkit
+from tests.fuzz.size_conditions import drawn, faults, other_sizes
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_conditions_are_those_of_the_contract(seed: int) -> None:
+    rng = random.Random(seed)
+    case = drawn(rng)
+    with TemporaryDirectory() as folder:
+        assert not faults(case, other_sizes(rng, case, 8), Path(folder)), case
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_conditions_are_those_of_branches(seed: int) -> None:
+    rng = random.Random(seed)
+    case = drawn(rng)
+    with TemporaryDirectory() as folder:
+        found = faults(case, other_sizes(rng, case, 8), Path(folder), rewrite=True)
+    assert not [fault for fault in found if "otherwise" in fault], case
+
+
+def test_the_way_at_one_element_is_taken_where_its_own_conditions_hold() -> None:
+    def compared(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return y * 2 if y.shape[0] <= x.shape[0] else y * 3
+
+    program = irkit.to_onnx(compared, (torch.ones(2), torch.ones(4)), dynamic_shapes=({0: "b"}, {0: "c"}), rewrite=True)
+    for b, c in ((2, 4), (0, 1), (1, 1), (2, 1), (0, 0), (5, 3), (1, 2)):
+        call = torch.ones(b), torch.ones(c)
+        assert torch.equal(program(*call), compared(*call)), (b, c)
+
+
+QUOTIENTS: dict[str, Callable[[Any, Any], Any]] = {
+    "whole": lambda a, b: a // b, "of itself": lambda a, b: b // b, "remainder": lambda a, b: b % b,
+    "of a product": lambda a, b: (a * b) // b, "real": lambda a, b: a / b, "real of itself": lambda a, b: b / b,
+    "unused": lambda a, b: (a // b, 1)[1], "power": lambda a, b: float(b) ** -1,
+    "root": lambda a, b: torch.sym_sqrt(b - 1), "asked": lambda a, b: 2 if a // b >= 0 else 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_what_python_refuses_of_sizes_the_program_refuses(name: str) -> None:
+    quotient = QUOTIENTS[name]
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * quotient(x.shape[0], y.shape[0])
+
+    program = irkit.to_onnx(model, (torch.ones(4), torch.ones(3)), dynamic_shapes=({0: "a"}, {0: "b"}))
+    for a, b in ((4, 3), (5, 1), (0, 2)):
+        call = torch.ones(a), torch.ones(b)
+        torch.testing.assert_close(program(*call), model(*call))
+    for a in (4, 0):
+        with pytest.raises(irkit.ContractError):
+            program(torch.ones(a), torch.ones(0))
+
+
+def test_answers_are_compared_with_answers_and_with_numbers() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        a, b = x.shape
+        first = x * 2 if (a > 3) == (b > 3) else x * 3
+        second = x * 5 if torch.sym_not((a > 3) == (b % 2)) else x * 7
+        return first + second
+
+    program = irkit.to_onnx(model, (torch.ones(4, 5),), dynamic_shapes=({0: "a", 1: "b"},))
+    answered = 0
+    for a in range(7):
+        for b in range(7):
+            x = torch.ones(a, b)
+            try:
+                given = program(x)
+            except irkit.ContractError:
+                continue
+            answered += 1
+            assert torch.equal(given, model(x)), (a, b)
+    assert answered >= 3
