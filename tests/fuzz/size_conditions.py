@@ -65,10 +65,7 @@ COMPUTED = ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv"
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "bool")
 for _name in (*COMPUTED, *COMPARED):
     setattr(Recorded, f"__{_name}__", recorded(f"__{_name}__"))
-Recorded.__hash__ = int.__hash__  # type: ignore[method-assign]
-
-
-# ------------------------------------------------------------------------------------------------------- what is drawn
+Recorded.__hash__ = int.__hash__
 
 
 def drawn_term(rng: random.Random, names: Sequence[str], depth: int = 2) -> str:
@@ -199,9 +196,6 @@ def other_sizes(rng: random.Random, case: Drawn, most: int) -> list[Sizes]:
     far = [tuple(rng.choice((0, 1, 2, 3, 4, 6, 7, 8, 12, 16, 30, 1600)) for _ in case.example) for _ in range(most)]
     far = [sizes for sizes in far if sum(n > 1000 for n in sizes) < 2]
     return [case.example, *rng.sample(few, min(most, len(few))), *far]
-
-
-# ---------------------------------------------------------------------------------------------------- what is compared
 
 
 def answers_of(call: Model, inputs: Sequence[torch.Tensor], refusal: type[Exception]) -> Any:
