@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from irkit.core.types import DType
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 
 
@@ -132,7 +133,7 @@ def _kind(value: object) -> str:
     if value is None:
         return "nothing"
     if _is_mapping(value) or _is_list(value):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"{type_text(value)} of {len(value)}"
     array = np.asarray(value)
     return f"a {array.dtype} array of shape {array.shape}"
 

@@ -14,6 +14,7 @@ from irkit.core.types import DType, Optional, Tensor, Tuple, Type
 from irkit.core.types import Sequence as SequenceType
 from irkit.dims import Dim, Range, notation
 from irkit.errors import DimensionError
+from irkit.support.arguments import type_text
 
 Computed = np.ndarray | list[Any] | tuple[Any, ...] | None
 """What a graph computes: an array, a list of them for a sequence, a tuple for several results, None for an optional."""
@@ -199,5 +200,5 @@ def complaint(value: Computed) -> str:
         except KeyError:
             return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} of {len(value)}"
-    return "nothing" if value is None else f"a {type(value).__name__}"
+        return f"{type_text(value)} of {len(value)}"
+    return "nothing" if value is None else type_text(value)

@@ -10,6 +10,7 @@ from irkit.core.origins import plain
 from irkit.core.types import Tuple
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import GraphError
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def values_at(graph: Graph, key: str) -> tuple[Value, ...]:
     of a line of source (`model.py:12`, or a part of its text), of an operator or of what a node called, of a rule."""
     if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise GraphError(
-            f"a {type(key).__name__} tells of no value of a graph",
+            f"{type_text(key)} tells of no value of a graph",
             hint="give a name, a module, an operator or a line; graph.order[i] is by number, graph.matches by pattern",
         )
     known = graph.named
@@ -100,7 +101,7 @@ def value_at(graph: Graph, key: str) -> Value:
     found = values_at(graph, key)
     if not found:
         paths = {v.origin.module for v in graph.order} | {v.origin.source.partition(" ")[0] for v in graph.order}
-        raise unknown(graph, key, (*graph.named, *sorted(paths)))
+        raise unknown(graph, key, (*graph.named, *sorted({*paths, *(v.op for v in graph.order)})))
     leaving = found if len(found) == 1 else results_of(graph, found)
     if len(leaving) != 1:
         lines = [f"{graph.names[v]}: {v.type!r} = {v.op}" for v in leaving[:SHOWN]]

@@ -25,6 +25,7 @@ from irkit.core.types import DType, Tuple, Type, require_type, same_types
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.dims import Range
 from irkit.errors import GraphError, TypeRuleError
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from irkit.support.watch import Watch, distinct
 
@@ -503,7 +504,7 @@ def require_graph(graph: object) -> None:
     """Raises GraphError for what is not a graph: a model of ONNX, a program, a path."""
     if not isinstance(graph, Graph):
         raise GraphError(
-            f"a {type(graph).__name__} is not an irkit graph",
+            f"{type_text(graph)} is not an irkit graph",
             hint="irkit.load(model) makes one of an ONNX model or its path; that of a program is program.graph",
         )
 

@@ -15,6 +15,7 @@ from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim, notation
 from irkit.errors import GraphError
+from irkit.support.arguments import type_text
 
 if TYPE_CHECKING:
     from irkit.core.ir import Fact, Graph, Port, Value
@@ -37,7 +38,7 @@ def print_graph(graph: Graph, *, hashes: bool = False, brief: bool = False) -> s
     gives, so are those of more than 32 elements that are not all equal.
     """
     if type(graph).__name__ != "Graph":  # the class itself stands above this file
-        raise GraphError(f"a {type(graph).__name__} is not an irkit graph", hint="irkit.load(model) makes one")
+        raise GraphError(f"{type_text(graph)} is not an irkit graph", hint="irkit.load(model) makes one")
     printer = _Printer.of(graph, hashes, brief)
     inside = printer.block(graph, STEP)
     head = [f"graph {name_text(graph.name)} {{", *printer.symbol_lines(graph, STEP, everywhere=True)]

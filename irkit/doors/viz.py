@@ -14,6 +14,7 @@ from irkit.rewriting.history import History, record_history
 from irkit.rewriting.journal import Applied
 from irkit.rewriting.passes import Trace
 from irkit.rewriting.rules import Rule, Rules
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from irkit.viewer.differences import GraphDifference, difference
 from irkit.viewer.journals import journal_history, trace_history
@@ -76,7 +77,7 @@ def page_of(what: Any, rules: Any, target: Any, title: str) -> Page:
         found: Any = history()
         return history_page(found, title, getattr(what, "own_rules", ()))
     raise GraphError(
-        f"a {type(what).__name__} cannot be shown",
+        f"{type_text(what)} cannot be shown",
         hint="give a graph, a program of irkit.to_onnx, a history or a journal; irkit.load reads a file",
     )
 

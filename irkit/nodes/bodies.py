@@ -26,6 +26,7 @@ from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ops.schemas import BODIES, NONDETERMINISTIC
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 
 Operand = Any
@@ -174,7 +175,7 @@ def as_value(data: Operand, like: Type | None = None) -> Value:
         return constant(data)
     array: np.ndarray = np.asarray(data)
     if array.dtype == object:
-        raise TypeRuleError(f"a body cannot give back a {type(data).__name__}", hint="give values, numbers or arrays")
+        raise TypeRuleError(f"a body cannot give back {type_text(data)}", hint="give values, numbers or arrays")
     return constant(blob(data, like.dtype if isinstance(like, Tensor) else None))
 
 

@@ -27,6 +27,7 @@ from irkit.nodes.bodies import Operand, with_bodies
 from irkit.nodes.coarse_types import inferred_or_coarser
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, known_row
 from irkit.ops.types.context import Context
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 
 
@@ -180,7 +181,7 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Operand]) -
         )
     if not isinstance(data, int | float | complex | str | bytes | list | tuple):
         raise TypeRuleError(
-            f"{op}: operand {index} is a {type(data).__name__}", hint="give a Value, a number, a list or a numpy array"
+            f"{op}: operand {index} is {type_text(data)}", hint="give a Value, a number, a list or a numpy array"
         )
     for other, value in enumerate(inputs):
         shares = other != index and type(value) is Value and known.formal(other).type == formal.type

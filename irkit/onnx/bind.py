@@ -15,6 +15,7 @@ from irkit.core.ir import Graph
 from irkit.core.types import DType
 from irkit.errors import GraphError, LoadError
 from irkit.onnx.reading.tensors import stored_blob
+from irkit.support.arguments import type_text
 from irkit.support.stored_files import Place, StoredFile, opened_file
 
 INDEX = ".index.json"
@@ -49,7 +50,7 @@ def bind(graph: Graph, weights: Mapping[str, Any] | str | os.PathLike[str], *, s
     if isinstance(weights, str | os.PathLike):
         return bound_graph(graph, stored_weights(Path(weights)), strict=strict)
     if not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
-        raise GraphError(f"the weights are a {type(weights).__name__}", hint="give a mapping from names, or a path")
+        raise GraphError(f"the weights are {type_text(weights)}", hint="give a mapping from names, or a path")
     return bound_graph(graph, {name: as_blob(name, each) for name, each in weights.items()}, strict=strict)
 
 
@@ -62,7 +63,7 @@ def as_blob(name: str, given: Any) -> Blob:
         return blob(held.numpy() if hasattr(held, "numpy") else held, name=name)
     except (TypeError, ValueError, RuntimeError) as error:
         raise GraphError(
-            f"{name} is a {type(given).__name__}, which is no array of numpy's: {error}",
+            f"{name} is {type_text(given)}, which is no array of numpy's: {error}",
             hint="save the weights with safetensors, and give the path of the file",
         ) from error
 

@@ -17,6 +17,7 @@ from irkit.onnx.onnx_ir import from_onnx_ir
 from irkit.onnx.reading.models import no_model, parsed_model, read_model
 from irkit.onnx.reading.nodes import PLAIN, LoadForm
 from irkit.onnx.reading.wire import split_message
+from irkit.support.arguments import type_text
 from irkit.support.stored_files import opened_file
 from irkit.support.uncollected import without_collector
 
@@ -62,7 +63,7 @@ def load(source: object, *, inline: bool = True, notes: bool = False, dialects: 
     if type(source).__module__.partition(".")[0] == "onnx_ir":
         return from_onnx_ir(source, form)
     raise LoadError(
-        f"irkit cannot load a {type(source).__name__}", hint="give a path, a ModelProto, bytes or an onnx_ir.Model"
+        f"irkit cannot load {type_text(source)}", hint="give a path, a ModelProto, bytes or an onnx_ir.Model"
     )
 
 

@@ -21,6 +21,7 @@ from irkit.onnx.reading.nodes import PLAIN, LoadForm
 from irkit.onnx.reading.tensors import stored_blob
 from irkit.onnx.writing.models import skeleton
 from irkit.onnx.writing.tensors import header, tensor_proto
+from irkit.support.arguments import type_text
 from irkit.support.stored_files import Place, opened_file
 from irkit.support.watch import SampleWatch
 
@@ -62,7 +63,7 @@ def from_onnx_ir(model: Any, form: LoadForm = PLAIN) -> Graph:
 
     if not isinstance(model, onnx_ir.Model):
         raise LoadError(
-            f"a {type(model).__name__} is no onnx_ir.Model",
+            f"{type_text(model)} is no onnx_ir.Model",
             hint="give an onnx_ir.Model, a ModelProto, bytes or a path to irkit.load",
         )
     copy = model.clone()

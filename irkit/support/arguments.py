@@ -44,4 +44,10 @@ def brief(given: object) -> str:
     if given is None or isinstance(given, bool | int | float | str | bytes):
         text = repr(given)
         return text if len(text) <= 60 else text[:57] + "..."
-    return f"a {type(given).__name__}"
+    return type_text(given)
+
+
+def type_text(given: object) -> str:
+    """What type something is of, with its article: `a str`, `an int`, `an ndarray`."""
+    name = type(given).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' or name == 'ndarray' else 'a'} {name}"

@@ -21,6 +21,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ from irkit.dims import notation
 from irkit.dims.ranges import LEAST
 from irkit.errors import TypeRuleError, VerifyError
 from irkit.nodes.calls import call_type
-from irkit.ops.schemas import BODIES, OpSpec, split_domain
+from irkit.ops.schemas import BODIES, OpSpec, names, split_domain
 from irkit.pattern.language import row_of
 from irkit.support.arguments import require_texts
 from irkit.support.counts import count_text
@@ -172,7 +173,8 @@ def law_1_arity(scope: Scope, value: Value) -> str:
         )
     known = known_spec(op)
     if known is None:
-        return "" if "::" in op else f"ONNX has no operator {op}"
+        near = [] if "::" in op else get_close_matches(op, names(), 1)
+        return "" if "::" in op else f"ONNX has no operator {op}" + (f": did you mean {near[0]}?" if near else "")
     if value.inputs and value.inputs[-1] is None:
         return "an operand left out at the end is not written as _"
     if len(value.bodies) != len(BODIES.get(op, ())):

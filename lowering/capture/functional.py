@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from irkit.support.arguments import type_text
 from lowering.errors import CaptureError
 from lowering.records.programs import first_line
 from lowering.records.torch_internals import OpOverload, make_fx, pytree
@@ -31,7 +32,7 @@ def functional(module: GraphModule, args: Sequence[Any], kwargs: Mapping[str, An
     """
     if not isinstance(module, GraphModule):
         raise CaptureError(
-            f"a {type(module).__name__} is no torch.fx.GraphModule",
+            f"{type_text(module)} is no torch.fx.GraphModule",
             hint="lowering.trace(model, args) makes one of a model",
         )
     given = (tuple(args), dict(kwargs or {}))

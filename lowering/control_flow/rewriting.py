@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 import attrs
 
 from irkit.errors import IrkitError
+from irkit.support.arguments import type_text
 from lowering.capture.patches.table import LOCK
 from lowering.control_flow import flow  # noqa: F401 - rewritten functions import it, which must not be traced
 from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here, site_of
@@ -52,7 +53,7 @@ def rewritten(function: Callable[..., Any]) -> RewrittenFunction:
     if isinstance(function, types.MethodType):
         return cast(RewrittenFunction, types.MethodType(rewritten(function.__func__), function.__self__))
     if not isinstance(function, types.FunctionType):
-        raise CaptureError(f"a {type(function).__name__} is no function to rewrite", hint="give a function or a method")
+        raise CaptureError(f"{type_text(function)} is no function to rewrite", hint="give a function or a method")
     found = rewritten_code(function.__code__)
     code = function.__code__ if found is None else found.code
     made = types.FunctionType(

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.arguments import type_text
 from lowering.control_flow.values import NUMBERS, is_open, is_symbolic, user_line
 from lowering.errors import CaptureError
 
@@ -86,7 +87,7 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
             parts.append(partial(row, own))
         else:
             raise CaptureError(
-                f"zip goes over a tensor of a length that varies, and over a {type(own).__name__}",
+                f"zip goes over a tensor of a length that varies, and over {type_text(own)}",
                 source=user_line(),
                 hint="zip tensors, or stack what is zipped with them",
             )

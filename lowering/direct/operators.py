@@ -12,6 +12,7 @@ import torch
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.errors import IrkitError
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel
 from lowering.direct.converting import (
@@ -151,7 +152,7 @@ def knowing_requirements(
 def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | None) -> None:
     """Raises LoweringError where a converter gave another number of results than torch, which gives a tensor (None) or
     several results."""
-    given = f"a {type(made).__name__} of {len(made)}" if isinstance(made, tuple | list) else "one result"
+    given = f"{type_text(made)} of {len(made)}" if isinstance(made, tuple | list) else "one result"
     if flat is None and isinstance(made, tuple | list):
         raise contradiction(tracer, func, given, "one")
     handed_in = tracer.options.registry.handed_in(operator_of(func)) is not None

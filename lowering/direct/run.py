@@ -25,6 +25,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
 from irkit.errors import DimensionError
+from irkit.support.arguments import type_text
 from lowering.capture.capture import Captured
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
@@ -390,7 +391,7 @@ def known_constant(value: Any) -> Any:
     if value is None or isinstance(value, CONSTANTS):
         return value
     raise CaptureError(
-        f"the model returns a {type(value).__name__}, which is not a known type",
+        f"the model returns {type_text(value)}, which is not a known type",
         hint="return tensors, or tuples, lists, dicts and dataclasses of them",
     )
 

@@ -15,6 +15,7 @@ import torch
 from pyrsistent import PMap, pmap
 
 import lowering.aten
+from irkit.support.arguments import type_text
 from lowering.aten.aliases import ALIASES
 from lowering.aten.further.prims import AS_ATEN
 from lowering.errors import LoweringError
@@ -128,7 +129,7 @@ def by_operator(converters: Mapping[Any, Any]) -> dict[Any, Converter]:
     found: dict[Any, Converter] = {}
     if not isinstance(converters, Mapping):
         raise LoweringError(
-            f"converters is a {type(converters).__name__}",
+            f"converters is {type_text(converters)}",
             hint="give a dict from operators to functions: {torch.ops.aten.gelu: aten_gelu}",
         )
     for key, function in converters.items():

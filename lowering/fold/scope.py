@@ -21,6 +21,7 @@ from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import DType, Tensor, Type, dims_of, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import symbols_of
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.errors import LoweringError
 from lowering.fold import storage
@@ -202,7 +203,7 @@ def settle_result(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     types = (expected,) if not several else expected if isinstance(expected, tuple) else (None,) * len(results)
     shaped = isinstance(expected, Tensor) if several else isinstance(expected, tuple)
     if len(types) != len(results) or shaped:
-        given = f"a {type(result).__name__} of {len(results)}" if several else "one result"
+        given = f"{type_text(result)} of {len(results)}" if several else "one result"
         wanted = count_text(len(expected), "result") if isinstance(expected, tuple) else "one"
         raise LoweringError(f"the converter of {node.target} gave {given}, where torch recorded {wanted}", hint=WRONG)
     for r, t in zip(results, types, strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from irkit.support.arguments import type_text
 from lowering.errors import CaptureError
 from lowering.layouts.encoders import text_call
 from lowering.layouts.parts import BATCH, PAST, SEQUENCE, Part
@@ -71,7 +72,7 @@ def seq2seq_parts(model: Any) -> list[Part]:
         CACHED.match(f"past_key_values.{path}") for path in paths_of(cache)
     ):
         raise CaptureError(
-            f"the cache of {type(model).__name__} is a {type(cache).__name__}, and layouts have names for keys and "
+            f"the cache of {type(model).__name__} is {type_text(cache)}, and layouts have names for keys and "
             "values of a decoder and an encoder only",
             hint="lowering.generation serves other models",
         )

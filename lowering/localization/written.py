@@ -14,6 +14,7 @@ from onnx import ModelProto, ValueInfoProto
 from irkit.core.types import DType
 from irkit.onnx.sessions import session
 from irkit.onnx.writing.models import NODE_KEYS
+from irkit.support.arguments import type_text
 from lowering.errors import LoweringError
 from lowering.piecewise.calls import inputs_of
 from lowering.program.program import Program
@@ -73,7 +74,7 @@ def proto_of(program: Any) -> ModelProto:
     if isinstance(program, str | Path):
         return onnx.load(str(program))
     raise LoweringError(
-        f"a {type(program).__name__} is no ONNX model", hint="give what irkit.to_onnx returned, or the path of a file"
+        f"{type_text(program)} is no ONNX model", hint="give what irkit.to_onnx returned, or the path of a file"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.arguments import type_text
 from lowering.capture.inputs.calls import as_module, bind, named_leaves
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf
@@ -188,7 +189,7 @@ def calls_of(model: Any, calls: Any) -> list[tuple[tuple[Any, ...], dict[str, An
         calls = [calls]
     if not isinstance(calls, Sequence) or not calls or not all(map(is_call, calls)):
         raise CaptureError(
-            f"the calls of {type(model).__name__} are a {type(calls).__name__}",
+            f"the calls of {type(model).__name__} are {type_text(calls)}",
             hint="give a list of calls, each (args, kwargs), a tuple of arguments or a dict of named ones",
         )
     return [call_of(each) for each in calls]

@@ -14,6 +14,7 @@ from irkit import dims
 from irkit.core.types import DType, Tensor
 from irkit.dims import symbols_of
 from irkit.errors import ContractError
+from irkit.support.arguments import type_text
 from lowering.records.types import DTYPES, TORCH, array_of
 
 
@@ -23,7 +24,7 @@ def sequence_of(args: Any) -> Sequence[Any]:
         return (args,)
     if isinstance(args, (str, Mapping)) or not isinstance(args, Sequence):
         raise ContractError(
-            f"args is a {type(args).__name__}, and must be a tuple of positional arguments", hint="write (x,) for one"
+            f"args is {type_text(args)}, and must be a tuple of positional arguments", hint="write (x,) for one"
         )
     return args
 
@@ -127,7 +128,7 @@ def described(leaf: Any, wanted: DType) -> tuple[str, str]:
         return f"a numpy {kind} of {leaf.dtype}{size}", f"give {made}{as_wanted}"
     if isinstance(leaf, bool | int | float | complex):
         return f"the number {leaf!r}", f"give a tensor, or capture the model again with {leaf!r} in its place"
-    return f"a {type(leaf).__name__}", ""
+    return type_text(leaf), ""
 
 
 def name_of(dtype: DType) -> str:

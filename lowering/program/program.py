@@ -28,6 +28,7 @@ from irkit.onnx.writing.inlining import has_calls
 from irkit.onnx.writing.models import FUNCTIONS, to_proto
 from irkit.rewriting.history import History
 from irkit.rewriting.rules import Rules
+from irkit.support.arguments import type_text
 from lowering.capture.guards.sparse import HINT, lines_that_count, stores_zero
 from lowering.direct.run import HOW as TRACED
 from lowering.errors import CaptureError, LoweringError
@@ -349,7 +350,7 @@ class Program:
         captured = self.lowered.captured
         for name, leaf in zip(captured.input_names, leaves, strict=True):
             if name in captured.scalars and not same_scalar(leaf, captured.scalars[name]):
-                given = f"a {type(leaf).__name__}" if isinstance(leaf, torch.Tensor | np.ndarray) else repr(leaf)
+                given = type_text(leaf) if isinstance(leaf, torch.Tensor | np.ndarray) else repr(leaf)
                 raise ContractError(
                     f"{name} is {given}, and the model was captured with {name} = {captured.scalars[name]!r} baked in",
                     hint="capture it again with this value, or make the input a tensor",

@@ -21,6 +21,7 @@ from torch.export import Dim
 from irkit import dims
 from irkit.dims import notation
 from irkit.errors import DimensionError
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.errors import CaptureError
 from lowering.records.pytrees import HEADLESS, LENGTHS, SHORT_NAMES, STATES, Path
@@ -93,7 +94,7 @@ def statements(spec: Any, leaves: Sequence[Leaf], groups: Groups) -> list[LeafSt
             assign(by_name(name, leaves, groups), each, leaves, found)
     else:
         raise CaptureError(
-            f"dynamic_shapes is a {type(spec).__name__}", hint="give a dict by argument name, or a tuple by position"
+            f"dynamic_shapes is {type_text(spec)}", hint="give a dict by argument name, or a tuple by position"
         )
     return found
 

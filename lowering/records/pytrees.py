@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 
+from irkit.support.arguments import type_text
 from lowering.records.torch_internals import fx_pytree, pytree
 
 Path = tuple[str, ...]
@@ -345,7 +346,7 @@ def encode(value: Any, path: Path, leaves: list[Any], paths: list[str]) -> Any:
         return {"object": class_path(type(value)), "state": encode_attributes(value, path, leaves, paths)}
     where = ".".join(path) or "the cache"
     raise TypeError(
-        f"{where} holds a {type(value).__name__}, which cannot be part of a model's input or output; "
+        f"{where} holds {type_text(value)}, which cannot be part of a model's input or output; "
         "pass a cache that holds tensors and plain values only"
     )
 

@@ -69,7 +69,7 @@ from passes.rules.constants import EXACT_FOLDING
 from passes.rules.movement.sizes import SIZES
 from passes.rules.movement.views import SHAPES
 from passes.rules.nan import KEPT_BY_DEFAULT
-from passes.targets import Kind, Target, has_kernel, runtime_version
+from passes.targets import Kind, Target, has_kernel, runtime_version, target_of
 from passes.targets.costs import is_slow
 from passes.targets.measured import MEASURED
 from passes.targets.targets import OLDEST, OURS, domain_of, kind_of, result_complaint, row_at
@@ -119,11 +119,14 @@ UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
 
 
 @without_collector
-def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
-    """A graph that the target runs, equal to `graph`; the very same object where it runs already.
+def legalize(graph: Graph, target: Target | str, *, observe: Observer = nobody) -> Graph:
+    """A graph that the target (or the one of that name) runs, equal to `graph`; the very same object where it runs
+    already.
 
-    Raises RewriteError that names the operators for which nothing helps, with the opset or the kernel that is missing.
+    Raises RewriteError that names the operators for which nothing helps, with the opset or the kernel that is missing,
+    and for a target that nobody knows.
     """
+    target = target_of(target)
     step = Pass(
         "legalize", (("target", str(target)),), lambda before, seen, _depth: _legalized(before, target, heard(seen))
     )

@@ -29,6 +29,10 @@ Cost = Callable[[Value], float]
 
 def rules_of(given: Rules | Rule | Equation | Iterable[Rule | Equation]) -> Rules:
     """Rules and equations as rules, an equation in all its directions. Raises RewriteError for anything else."""
+    if isinstance(given, str):
+        raise RewriteError(
+            f"{given!r} is not a rule", hint="give rules and equations: passes.saturation.EQUATIONS, or your own"
+        )
     several = (given,) if isinstance(given, Rule | Equation) else tuple(given)
     found = tuple(rule for each in several for rule in (each.rules if isinstance(each, Equation) else (each,)))
     return rule_set(found)

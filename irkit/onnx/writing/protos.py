@@ -20,6 +20,7 @@ from irkit.errors import SerializeError
 from irkit.onnx.writing.tensors import tensor_proto
 from irkit.ops.runtime_table import is_contrib, runtime_schema
 from irkit.ops.schemas import OPSET, OpSpec, row, split_domain
+from irkit.support.arguments import type_text
 
 KINDS: Mapping[str, Any] = {kind: number for kind, number in AttributeProto.AttributeType.items() if number}
 """The number of each kind of attribute: "INT" is 2."""
@@ -136,7 +137,7 @@ def kind_of(value: object) -> str:
             return name
     if isinstance(value, Tensor | Sequence | Optional | Tuple):
         return "TYPE_PROTO"
-    raise SerializeError(f"a {type(value).__name__} cannot be written as an ONNX attribute")
+    raise SerializeError(f"{type_text(value)} cannot be written as an ONNX attribute")
 
 
 # ---------------------------------------------------------------------------------------------- operator rows

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.capture.inputs.contents import restore
 from lowering.errors import CaptureError
@@ -65,7 +66,7 @@ def as_module(model: Any) -> torch.nn.Module:
     if callable(model):
         return Function(model)
     raise CaptureError(
-        f"a {type(model).__name__} cannot be captured",
+        f"{type_text(model)} cannot be captured",
         hint="pass a module, function or method, an ExportedProgram, an FX GraphModule or Graph, or the path of a .pt2",
     )
 
@@ -233,7 +234,7 @@ def bind(module: torch.nn.Module, args: Sequence[Any] | torch.Tensor, kwargs: Ma
     args = (args,) if isinstance(args, torch.Tensor) else args
     if not isinstance(args, Sequence):
         raise CaptureError(
-            f"args is a {type(args).__name__}, and must be a tuple of positional arguments", hint="write (x,) for one"
+            f"args is {type_text(args)}, and must be a tuple of positional arguments", hint="write (x,) for one"
         )
     args, kwargs = tuple(args), dict(kwargs or {})
     signature = inspect.signature(module.forward)

@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ">=": (lambda: X >= X, "compared by their methods", "x.greater_equal(y)"),
     "a shift of signed integers": (lambda: X.cast("i32") << 1, "only unsigned integers are shifted", "x * 2**n"),
     "a shift beyond the width": (lambda: X.cast("u8") << 8, "u8 has 8 bits", "less"),
-    "a comparison with a thing": (lambda: X.equal(object()), "cannot be compared with a object", "irkit.const"),
+    "a comparison with a thing": (lambda: X.equal(object()), "cannot be compared with an object", "irkit.const"),
     "an unknown element type": (lambda: X.cast("float"), "no element type 'float'", "f32, to numpy f64"),
     "text": (lambda: X + "a", "is no operand of +", "give a value"),
     "a size of another value": (

@@ -89,7 +89,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[irkit.IrkitError], str]] = {
     "no function": (lambda: function(3, x="f32[]"), TypeRuleError, "3 is no function"),  # type: ignore[call-overload]
     "a graph": (lambda: function(function(op.Relu, X="f32[]")), TypeRuleError, "a graph is none"),
     "no value": (lambda: function(lambda x: None, x="f32[]"), GraphError, "returns None as output"),
-    "a thing": (lambda: function(lambda x: object(), x="f32[]"), TypeRuleError, "cannot give back a object"),
+    "a thing": (lambda: function(lambda x: object(), x="f32[]"), TypeRuleError, "cannot give back an object"),
     "too few names": (lambda: function(lambda x: (x, x), x="f32[]", results=("a",)), GraphError, "returns 2 values"),
     "one name twice": (lambda: function(lambda x: (x, x), x="f32[]", results="aa"), GraphError, "returns 2 values"),
     "a value of elsewhere": (lambda: function(lambda x: x + outside, x="f32[3]"), GraphError, "not among its param"),

@@ -339,7 +339,7 @@ def test_every_door_gives_the_same_graph(tmp_path: Path) -> None:
     model = onnx_ir.load(tmp_path / "m.onnx")
     for source in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), proto, proto.SerializeToString(), model):
         assert irkit.load(source) == graph
-    with pytest.raises(LoadError, match="cannot load a int"):
+    with pytest.raises(LoadError, match="cannot load an int"):
         irkit.load(3)
 
 

@@ -246,3 +246,12 @@ def test_ten_thousand_operators_take_less_than_a_second() -> None:
         verified(graph)
         seconds.append(time.process_time() - start)
     assert min(seconds) < 1
+
+
+def test_an_operator_that_onnx_has_not_is_told_with_one_near_it() -> None:
+    graph = irkit.parse("input %x: f32[2]\n%0: f32[2] = Reluu(%x)\nreturn %0")
+    with pytest.raises(irkit.VerifyError, match=r"ONNX has no operator Reluu: did you mean Relu\?"):
+        irkit.verify(graph)
+    with pytest.raises(irkit.GraphError, match="no value called 'Relu'") as caught:
+        _ = graph["Relu"]
+    assert "Reluu" in caught.value.hint

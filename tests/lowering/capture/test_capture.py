@@ -425,7 +425,7 @@ def test_wrong_arguments_are_told_before_torch_sees_them() -> None:
         capture(Add(), (X,))
     with pytest.raises(CaptureError, match="args is a dict"):
         capture(Add(), {"x": X})  # type: ignore[arg-type]
-    with pytest.raises(CaptureError, match="a int cannot be captured"):
+    with pytest.raises(CaptureError, match="an int cannot be captured"):
         capture(3, (X,))
     with pytest.raises(CaptureError, match="makes it 4: n is 4 at dimension 0 of 'x'"):
         capture(Add(), (X, Y[:2]), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}})

@@ -78,7 +78,7 @@ def test_what_is_not_there_is_told_and_harms_nothing():
     assert statistics.mean([1]) == 1
     assert [bool(row.missing) for row in done.report] == [True, True, False]
     assert "statistics.no_such_function: not made: statistics has no no_such_function" in str(done)
-    assert "statistics.mean: called 1 times (for a test)" in str(done)
+    assert "statistics.mean: called 1 time (for a test)" in str(done)
 
 
 def test_blocks_are_nested_and_undone_after_errors():

@@ -456,3 +456,11 @@ def test_sizes_and_narrow_numbers_are_compared_as_they_are() -> None:
     assert is_confused(op.Max(wide, 3)) and is_confused(op.ReduceMin(wide, [0]))
     for made in (op.Max(wide, 3), op.ReduceMin(wide, [0], keepdims=0), op.Sign(wide), op.Clip(wide, 1, 2)):
         assert check_runs([wide], [made], 26).results[0].op != made.op
+
+
+def test_a_target_is_given_by_name_too() -> None:
+    x = param(tensor("f32", 2))
+    graph = Graph((x,), (op.Gelu(x),))
+    assert legalize(graph, "onnx") is graph == legalize(graph, target_of("onnx"))
+    with pytest.raises(RewriteError, match="there is no target 'onnxruntime-gpuu'"):
+        legalize(graph, "onnxruntime-gpuu")

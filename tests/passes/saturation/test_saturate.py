@@ -160,7 +160,7 @@ def test_a_search_tells_costs_rules_and_what_ended_it() -> None:
 def test_rules_make_two_graphs_equal_or_it_is_said_why_not() -> None:
     left, right = chain()
     found = derivation(left, right)
-    assert found and found.apart == () and str(found).startswith("equal after 1 rounds")
+    assert found and found.apart == () and str(found).startswith("equal after 1 round")
     assert derivation(right, left, equation(p.MatMul(p.MatMul(x, y), z), p.MatMul(x, p.MatMul(y, z)), exact=False))
     assert derivation(left, left, ()) and not (none := derivation(left, right, ()))
     assert none.stopped == "" and none.apart == (0,) and "these rules lead to nothing more" in str(none)
@@ -184,3 +184,9 @@ def test_bounds_and_costs_that_are_none_are_refused(name: str) -> None:
     with pytest.raises(RewriteError, match=name.strip()) as raised:
         saturate(graph_of(op.Relu(value(3))), **{name.strip(): WRONG_ARGUMENTS[name]})
     assert raised.value.hint
+
+
+def test_a_text_is_no_rule() -> None:
+    left, _ = chain()
+    with pytest.raises(RewriteError, match="'all' is not a rule"):
+        passes.saturate(left, "all")  # type: ignore[arg-type]
