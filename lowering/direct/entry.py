@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,10 +92,23 @@ def explaining(request: Request) -> Iterator[None]:
     except Exception as error:
         line = line_of_error(error)
         own = eager_error(request)
+        if own is None and OF_NUMPY.search(str(error)):
+            what = f"{request.name} hands a size that varies to NumPy, which takes plain numbers"
+            raise CaptureError(what, source=line, hint=PLAIN_NUMBERS) from error
         if own is None:
             what = f"direct capture of {request.name} fails with {type(error).__name__}: {first_line(error)}"
             raise LoweringError(what, source=line, hint="use capture='torch.export'") from error
         raise raised_error(request, own, line) from own
+
+
+OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
+"""What NumPy, and torch of an array of NumPy's, say of a size that varies."""
+PLAIN = re.compile(r"\b(math|np|numpy)\.")
+"""Functions in a line of the model that take plain numbers only."""
+PLAIN_NUMBERS = (
+    "math and NumPy take plain numbers: write n ** 0.5, n // 2, -(-n // 2), x.numel(), torch.arange(n), or torch.log "
+    "and others of torch.tensor(n), which all vary with n; or leave the dimension out of dynamic_shapes"
+)
 
 
 def raised_error(request: Request, own: Exception, line: str = "") -> CaptureError:
@@ -199,5 +213,7 @@ def frozen_error(request: Request, name: str, fixed: Fixed) -> CaptureError:
     return CaptureError(
         f"{request.place_of(name)} was to vary{said}, and the model works for {request.hints[name]} only",
         source=fixed.source,
-        hint="leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
+        hint=PLAIN_NUMBERS
+        if PLAIN.search(fixed.source)
+        else "leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
     )

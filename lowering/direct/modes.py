@@ -168,8 +168,11 @@ def shown(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def is_taken_apart(args: Sequence[Any]) -> bool:
-    """Whether a call is to be met below autograd, whose operators are others."""
-    return any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0
+    """Whether a call is to be met below autograd, whose operators are others; inside a transform of torch.func also
+    one of plain tensors, which the transform wraps."""
+    if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0:
+        return True
+    return torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
 
 
 def is_transformed(given: Any) -> bool:

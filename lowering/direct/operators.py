@@ -35,6 +35,7 @@ from lowering.direct.converting import (
 )
 from lowering.direct.data import DATA, compute_nothing, seeded_draw
 from lowering.direct.expected import KNOWN, require_broadcast, require_masks, require_shared_sizes
+from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
@@ -494,7 +495,23 @@ def runs_of_vector(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mappi
 
 COUNTS = dict.fromkeys(("aten::tensor_split", "aten::chunk", "aten::unsafe_chunk"), with_count)
 NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), compute_nothing)
+
+
+def on_lists(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """An operator on lists of tensors, tensor by tensor: a list, or None for one that writes."""
+    calls = each_call(func, args, kwargs)
+    with tracer.resumed():
+        if calls is not None:
+            results = [LISTS[func._schema.name](*each, **named) for each, named in calls]
+        else:
+            results = scaled_calls(func, args)
+            if not func._schema.returns:
+                results = [x.copy_(each) for x, each in zip(args[0], results, strict=True)]
+    return results if func._schema.returns else None
+
+
 SPECIAL: Mapping[str, Callable[..., Any]] = {
-    **NOTHING, **QUESTIONS, **DATA, **COUNTS, "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
+    **dict.fromkeys(LISTS, on_lists), **NOTHING, **QUESTIONS, **DATA, **COUNTS,
+    "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
     "aten::unique_consecutive": runs_of_vector,
 }  # fmt: skip

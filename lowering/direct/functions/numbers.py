@@ -57,6 +57,27 @@ def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device
     return torch.where(places < torch.sym_max(steps // 2, 1), rising, falling)
 
 
+def frequencies(n: Any, d: float = 1.0, **more: Any) -> Any:
+    """torch.fft.fftfreq(n, d), where n varies, which torch takes as it is for the example; None where it does not vary:
+    `[0, 1, ..., -2, -1] / (n * d)`, the negative ones from the middle on."""
+    if not has_symbols(n) or hangs_on_data(n) or more.get("out") is not None:
+        return None
+    places = torch.arange(n, device=more.get("device"))
+    return scaled(torch.where(places < (n + 1) // 2, places, places - n), n, d, **more)
+
+
+def half_frequencies(n: Any, d: float = 1.0, **more: Any) -> Any:
+    """torch.fft.rfftfreq(n, d), as `frequencies`: `[0, 1, ..., n // 2] / (n * d)`"""
+    if not has_symbols(n) or hangs_on_data(n) or more.get("out") is not None:
+        return None
+    return scaled(torch.arange(n // 2 + 1, device=more.get("device")), n, d, **more)
+
+
+def scaled(places: torch.Tensor, n: Any, d: float, *, dtype: Any = None, **more: Any) -> torch.Tensor:
+    """places / (n * d), by the factor that torch multiplies with."""
+    return places.to(dtype or torch.get_default_dtype()) * (1.0 / (n * d))
+
+
 def nested_lists(x: torch.Tensor) -> Any:
     """x.tolist(): nested lists of the numbers in a tensor."""
     return x.item() if x.dim() == 0 else [nested_lists(each) for each in x.unbind(0)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 import torch
@@ -47,6 +49,9 @@ OF_ROWS: dict[str, Function] = {
     "unfold by a size": lambda x: x.unfold(2, 1, x.size(2)),
     "pad, circular": lambda x: F.pad(x, (x.size(2) // 2, 1), mode="circular"),
     "pad, circular by all": lambda x: F.pad(x, (0, x.size(2)), mode="circular"),
+    "fftfreq": lambda x: x * torch.fft.fftfreq(x.size(-1)),
+    "fftfreq by a distance": lambda x: x * torch.fft.fftfreq(x.size(-1), d=1 / x.size(-1), dtype=torch.float64),
+    "rfftfreq": lambda x: x[..., : x.size(-1) // 2 + 1] * torch.fft.rfftfreq(x.size(-1), 0.5)[: x.size(-1)],
     "as_tensor": lambda x: x * torch.as_tensor(x.size(0), dtype=torch.float32, device=x.device),
     "tensor": lambda x: x * torch.tensor([[x.size(0)], [x.size(2)], [1]]),
 }
@@ -86,6 +91,10 @@ def test_of_rows(name: str, tmp_path: Path) -> None:
 
 
 OF_IMAGES: dict[str, Function] = {
+    "pixel_shuffle by the batch": lambda x: F.pixel_shuffle(x.repeat(1, 12, 1, 1), x.size(0)),
+    "pixel_unshuffle by the batch": lambda x: F.pixel_unshuffle(x.repeat(1, 1, 2, 2), x.size(0)),
+    "pixel_unshuffle by half the rows": lambda x: F.pixel_unshuffle(x[..., : x.size(2)], x.size(2) // 2),
+    "affine_grid": lambda x: F.affine_grid(torch.eye(2, 3).repeat(x.size(0), 1, 1), list(x.shape), align_corners=False),
     "avg_pool2d, whole": lambda x: F.avg_pool2d(x, x.size()[2:]),
     "max_pool2d, whole": lambda x: F.max_pool2d(x, (x.size(2), x.size(3)))[:, :, 0, 0],
     "avg_pool2d, rows": lambda x: F.avg_pool2d(x, kernel_size=(x.shape[2], 1)),
@@ -169,3 +178,49 @@ def test_windows_as_long_as_data_says_are_for_the_number_of_the_example() -> Non
     torch.testing.assert_close(program(x, torch.tensor(3)), model(x, torch.tensor(3)))
     with pytest.raises(irkit.ContractError, match="u0 == 3"):
         program(x, torch.tensor(2))
+
+
+def test_a_grid_of_more_images_than_channels_is_made() -> None:
+    def model(theta: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return F.affine_grid(theta, list(x.shape), align_corners=False)
+
+    shapes = ({0: "batch"}, {0: "batch", 2: "height"})
+    program = irkit.to_onnx(model, (torch.randn(2, 2, 3), torch.randn(2, 3, 4, 5)), dynamic_shapes=shapes)
+    for batch, height in ((1, 1), (5, 3), (3, 9)):
+        inputs = (torch.randn(batch, 2, 3), torch.randn(batch, 3, height, 5))
+        torch.testing.assert_close(program(*inputs), model(*inputs), rtol=1e-5, atol=1e-5)
+
+
+DIVIDED: dict[str, tuple[Function, int]] = {
+    "1 / n": (lambda x: x.sum() * (1 / x.size(0)), 0),
+    "1 / (n - 2)": (lambda x: x.sum() * (1 / (x.size(0) - 2)), 2),
+    "1 / (n * 0.5)": (lambda x: x.sum() * (1 / (x.size(0) * 0.5)), 0),
+    "n ** -0.5": (lambda x: x.sum() * x.size(0) ** -0.5, 0),
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_a_size_by_which_numbers_are_divided_is_not_zero(name: str) -> None:
+    model, refused = DIVIDED[name]
+    program = irkit.to_onnx(model, (torch.randn(6, 2),), dynamic_shapes=({0: "n"},))
+    for n in (1, 3, 7):
+        x = torch.randn(n, 2)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(ZeroDivisionError):
+        model(torch.ones(refused, 2))
+    with pytest.raises(irkit.ContractError):
+        program(torch.ones(refused, 2))
+
+
+PLAIN: dict[str, Function] = {
+    "math.log": lambda x: x * math.log(x.size(0)),
+    "np.sqrt": lambda x: x * np.sqrt(x.size(0)),
+    "np.arange": lambda x: x + torch.from_numpy(np.arange(x.size(0)))[:, None],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_takes_plain_numbers_says_what_takes_sizes(name: str) -> None:
+    with pytest.raises(irkit.CaptureError, match="math and NumPy take plain numbers: write") as found:
+        irkit.to_onnx(PLAIN[name], (torch.randn(6, 2),), dynamic_shapes=({0: "n"},))
+    assert name in str(found.value)

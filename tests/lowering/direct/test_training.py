@@ -36,6 +36,13 @@ OPTIMIZERS: Any = {
     "sgd": lambda: Step(torch.optim.SGD, lr=0.1),
     "momentum": lambda: Step(torch.optim.SGD, lr=0.1, momentum=0.9),
     "adam": lambda: Step(torch.optim.Adam, lr=0.05),
+    "momentum, lists": lambda: Step(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True, foreach=True),
+    "adamw, lists": lambda: Step(torch.optim.AdamW, lr=0.05, amsgrad=True, foreach=True),
+    "rmsprop, lists": lambda: Step(torch.optim.RMSprop, lr=0.05, centered=True, foreach=True),
+    "nadam, lists": lambda: Step(torch.optim.NAdam, lr=0.05, foreach=True),
+    "adagrad, lists": lambda: Step(torch.optim.Adagrad, lr=0.05, foreach=True),
+    "adadelta, lists": lambda: Step(torch.optim.Adadelta, foreach=True),
+    "rprop, lists": lambda: Step(torch.optim.Rprop, foreach=True),
 }
 
 
