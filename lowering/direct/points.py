@@ -134,6 +134,18 @@ def computed_alike(taken: Callable[[Mapping[Any, Any]], bool], tracer: Any, shap
     return [pair for group in groups for pair in equal_in_group(taken, together, group)]
 
 
+def computed_numbers(taken: Callable[[Mapping[Any, Any]], bool], tracer: Any, shapes: Sequence[Any]) -> list[Any]:
+    """Pairs of a dimension computed of names and the number that another is, which have to be equal for an operator to
+    be `taken`; none where that does not explain why it is refused."""
+    numbers = {d for d in shapes if type(d) is int}
+    computed = [d for d in dict.fromkeys(shapes) if type(d) is not int and not d.is_Symbol]
+    pairs = [(d, tracer.asked.hint(d)) for d in computed if tracer.asked.hint(d) in numbers]
+    held: dict[Any, Any] = {**tracer.others, **dict(pairs)}
+    if not pairs or taken(tracer.others) or not taken(held):
+        return []
+    return [(d, size) for d, size in pairs if not taken({**held, d: larger_prime(held)})]
+
+
 def symbols_alike(
     taken: Callable[[Mapping[Any, Any]], bool], tracer: Any, pairs: Sequence[tuple[Any, Any]]
 ) -> list[tuple[Any, Any]]:

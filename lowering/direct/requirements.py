@@ -38,6 +38,7 @@ from lowering.direct.points import (
     are_allowed,
     candidates,
     computed_alike,
+    computed_numbers,
     differ_somewhere,
     drawn_points,
     emptied_dims,
@@ -460,8 +461,10 @@ def elsewhere(met: Elsewhere, symbols: Sequence[Any]) -> None:
 
 
 def equal_dims(met: Elsewhere) -> bool:
-    """Keeps that computed dimensions of operands are equal where that explains what torch takes; False elsewhere."""
-    pairs = computed_alike(met.taken, met.tracer, shapes_in(met.tracer, met.tensors))
+    """Keeps that computed dimensions of operands are equal, or the numbers that others are, where that explains what
+    torch takes; False elsewhere."""
+    given = met.taken, met.tracer, shapes_in(met.tracer, met.tensors)
+    pairs = computed_alike(*given) or computed_numbers(*given)
     for one, two in pairs:
         if differ_somewhere(met.tracer.asked, one, two):
             met.tracer.asked.equal(one, two)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import faulthandler
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
 import torch
 
+import irkit
 from lowering.architectures.inputs import Sets
 from tests.tables.architectures.__main__ import jobs_of, options, sibling_costs, took_longer
-from tests.tables.architectures.measure import GOOD, Row, no_worse, row_of
+from tests.tables.architectures.measure import GOOD, Row, no_worse, row_of, unlike
 from tests.tables.architectures.page import page
 from tests.tables.architectures.places import Place, line_at_work, places_in
 from tests.tables.architectures.reasons import reason_of
@@ -73,6 +74,8 @@ def calls(_: torch.nn.Module) -> Sets:
     [
         (torch.relu, "right", ""),
         (lambda x: x + torch.rand_like(x), "random", ""),
+        (lambda x: torch.rand_like(x).argsort(1), "random", ""),
+        (lambda x: x[torch.rand(len(x)) < 0.5], "random", ""),
         (branched, "rewritten", ""),
         (divided, "rewritten", ""),
         (counted, "refuses", "ContractError"),
@@ -89,6 +92,37 @@ def test_a_verdict_says_what_became_of_a_model(function: Any, verdict: str, prob
     if verdict == "fixed":
         assert row.sizes == 2 and "range(x.shape[1])" in row.line
     assert bool(problem) is bool(reason_of(attrs.asdict(row))[1]) or verdict in GOOD
+
+
+def test_what_is_drawn_has_the_shapes_and_types_of_eager() -> None:
+    """Whole numbers and sizes that are drawn may be any, all others not."""
+    model = Told(lambda x: torch.rand_like(x).argsort(1)[torch.rand(len(x)) < 0.5])
+    program: Any = irkit.to_onnx(model.eval(), (torch.randn(8, 4),), dynamic_shapes=({0: "batch"},))
+    call = {"x": torch.randn(8, 4)}
+    assert unlike(program, call) == ""
+
+    class Other:
+        """The same program with other results."""
+
+        reference = model
+
+        def __init__(self, change: Callable[[torch.Tensor], Any]) -> None:
+            self.change = change
+
+        def __call__(self, x: torch.Tensor) -> Any:
+            return self.change(program(x))
+
+    changes = (lambda y: y.int(), lambda y: y[:, 1:], lambda y: y[0], lambda y: (y, y))
+    said = [unlike(cast(Any, Other(change)), call) for change in changes]
+    assert all(said) and "torch.int32" in said[0] and "2 tensors" in said[3]
+
+
+def test_a_reason_names_what_stopped_a_model() -> None:
+    """A line of irkit's own that was at work when time was over is no loop of the model."""
+    row = {"source": "transformers", "name": "any", "verdict": "fails", "problem": "more than 25 CPU seconds"}
+    assert reason_of({**row, "line": "core/ir.py:339 own = (w for v in self.order for w in v)"})[0] == "nobody"
+    problem = "CaptureError: aten.mm cannot be met"
+    assert reason_of({**row, "problem": problem, "line": "m.py:1 for expert in expert_hit:"})[0] == "the model"
 
 
 def test_axes_bear_the_names_of_sizes() -> None:

@@ -63,3 +63,30 @@ def test_a_program_takes_the_sizes_that_eager_takes_and_no_others(name: str, lev
             torch.testing.assert_close(found, expected)
             taken += 1
     assert taken > 1
+
+
+class Windows(torch.nn.Module):
+    """A token of its own before the patches of each of four windows, whose last dimension torch computes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, high, wide = x.shape[0], x.shape[2] // 4, x.shape[3] // 4
+        patches = torch.nn.functional.avg_pool2d(x, 4).movedim(1, 3)
+        parts = patches.reshape(batch, 2, high // 2, 2, wide // 2, -1).transpose(2, 3)
+        parts = parts.reshape(batch * 4, (high // 2) * (wide // 2), -1)
+        return torch.cat([x.new_zeros(1, 1, 6).repeat(batch * 4, 1, 1), parts], 1)
+
+
+def test_a_computed_dimension_is_the_number_beside_it() -> None:
+    """It was kept as a range around the example: windows of 16 to 19, and of none further."""
+    model = Windows().eval()
+    shapes = ({0: "batch", 2: "height", 3: "width"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 6, 16, 16),), dynamic_shapes=shapes)
+    taken = 0
+    for high, wide in ((h, w) for h in range(8, 40, 3) for w in (8, 16, 19, 24, 28, 36)):
+        x = torch.randn(3, 6, high, wide)
+        expected, found = answer(model, x), answer(program, x)
+        assert (expected is None) == (found is None), (high, wide)
+        if expected is not None and found is not None:
+            torch.testing.assert_close(found, expected)
+            taken += 1
+    assert taken > 5

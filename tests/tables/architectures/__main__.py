@@ -41,7 +41,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="sources, kinds or models; all without")
     parser.add_argument("--jobs", type=int, default=2, help="how many processes measure side by side")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one model by the clock")
-    parser.add_argument("--seconds", type=float, default=25.0, help="CPU seconds for one model")
+    parser.add_argument("--seconds", type=float, default=100.0, help="CPU seconds for one model")
     parser.add_argument(
         "--every", type=int, default=10, help="torch.export alone is timed of every so many; 0 for none"
     )
