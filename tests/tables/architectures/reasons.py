@@ -10,6 +10,8 @@ from tests.tables.architectures.measure import DIFFERS, NOT_EAGER
 
 REASONS: tuple[tuple[str, str, str], ...] = (
     (r"^time-out|^more than [\d.]+ CPU seconds", "nobody", "it takes too long here"),
+    (r"\.numpy\(\) is not supported", "the model", "it leaves torch, for SciPy or NumPy"),
+    (r"\] \* batch_size", "the model", "Python repeats a list as often as a size says, which fixes it"),
     (r"masking_utils.py:1524", "transformers", "it leaves out the mask of a recurrent layer for one token"),
     (r"grid_thw|vision_utils.py", "the model", "Python loops over the grids of the images, which are data"),
     (
@@ -20,20 +22,9 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"in expert_hit", "the model", "Python loops over the experts that were asked, which are data"),
     (r"range\(|\bfor (?!\w+ in \[).* in ", "the model", "Python loops over a size, which fixes it"),
     (r"^CaptureError: .*was to vary", "the model", "Python asks for a size, which fixes it"),
+    (r"unhashable type: non-nested SymInt", "the model", "Python puts numbers out of data into a set"),
     (r"sparse_compressed_tensor", "irkit", "sparse tensors are not met, and torch.export asks what data holds"),
     (r"PackedParamsBase", "irkit", "tensors of quantized element types, and packed weights, are not met"),
-    (r"stands for the weights of all layers", "irkit", "weights are read where they stand for those of like layers"),
-    (r"\.numpy\(\) is not supported", "the model", "it leaves torch, for SciPy or NumPy"),
-    (r"unhashable type: non-nested SymInt", "the model", "Python puts numbers out of data into a set"),
-    (r"has no callable sqrt method", "the model", "it leaves torch, for NumPy, with a size"),
-    (r"\] \* batch_size", "the model", "Python repeats a list as often as a size says, which fixes it"),
-    (r"attribute group must be", "irkit", "a convolution of as many groups as there are images; ONNX's takes a number"),
-    (
-        r"deeplabv3/decoder.py:137",
-        "irkit",
-        "an equation of sizes that holds for the multiples of 16 is kept as the range around the example",
-    ),
-    (r"modeling_rf_detr.py:189", "irkit", "what torch requires of sizes is kept as the range around the example"),
     (
         r"size would be an expression of \d+ parts",
         "irkit",
@@ -45,7 +36,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "irkit",
         "an operator of torchaudio's own (functional.py:1725) has no converter",
     ),
-    (r"attention_dispatch.py:3760", "the table", "its text is shorter than the 512 tokens that the model cuts off"),
     (r"ContractError", "the model", "it takes another way at such a size, and the program refuses it"),
     (r"^time-out|more than \d+ CPU seconds", "nobody", "it takes too long here"),
     (r"^crash", "nobody", "its process ended"),
