@@ -446,10 +446,13 @@ def without_refused(ranges: Mapping[str, Range], guards: Sequence[Guard]) -> tup
 
 def at_zero(condition: Any, size: Any) -> Any:
     """A condition where a size is 0; false where it has no value then, as what divides by that size."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        return condition.func(*(at_zero(part, size) for part in condition.args))
     try:
-        return condition.subs(size, 0)
-    except DimensionError:
+        found = condition.subs(size, 0)
+    except (DimensionError, TypeError):  # the latter of a double of sympy's infinity, which is no number
         return sympy.false
+    return sympy.false if found.has(sympy.zoo, sympy.nan) else found
 
 
 def result_value(tracer: Tracer, result: Any) -> Any:
