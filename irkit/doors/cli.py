@@ -104,6 +104,9 @@ def export(
     finite: Annotated[
         bool, typer.Option("--finite", help="an output more for each place that finite numbers are assumed of")
     ] = False,
+    refuse: Annotated[
+        bool, typer.Option("--refuse", help="the file itself fails for sizes and data that its contract excludes")
+    ] = False,
     rules: Chosen = "",
     precision: Half = None,
     quantize: Integers = None,
@@ -118,6 +121,8 @@ def export(
     With --check, a model that differs from the program is not written, and the exit status is 1.
     """
     require_writable(output)
+    if refuse and conditions:
+        raise typer.BadParameter("--conditions tells of the data in outputs, --refuse lets them fail: give one of both")
     with stages(Console(stderr=True, quiet=quiet)) as show:
         program = to_onnx(
             model,
@@ -134,7 +139,7 @@ def export(
     report = program.check() if check else None
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
         program = program.refusing_nan() if finite else program
-        write(program.watched if conditions or finite else program.ready, output, program.opset)
+        write(program.written("all" if refuse else conditions or finite), output, program.opset)
     print_export(console_beside(output, quiet), program.report, report, output, as_json)
 
 

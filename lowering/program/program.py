@@ -20,7 +20,7 @@ from irkit.core.freeze import freezer
 from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.dims import symbols_of
-from irkit.errors import ContractError, IrkitError
+from irkit.errors import ContractError, IrkitError, SerializeError
 from irkit.onnx.functions import INSIDE, as_function
 from irkit.onnx.save import Form, write_model
 from irkit.onnx.sessions import quiet_options, session
@@ -50,6 +50,7 @@ from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
 from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
+from lowering.program.size_checks import size_checks
 from lowering.records.programs import callable_of
 from lowering.records.pytrees import Implied
 from lowering.records.types import array_of, as_pairs, from_pairs, tensor_of
@@ -124,7 +125,8 @@ class Program:
         With `conditions` the file has an output more for each condition that only the data decides, which is true where
         it holds; its contract says which. With "refuse" the file itself fails in any runtime where one does not hold;
         that is the default for a model that was captured directly, where such a condition says which branch was
-        followed. With False it has neither. Raises SerializeError where no file can be written there.
+        followed. With "all" it fails at sizes too that the contract excludes. With False it has neither. Raises
+        SerializeError where no file can be written there, DimensionError for a condition on sizes that ONNX cannot say.
         `irkit.save(program.ready, ...)` has more options.
         """
         form = Form(external, opset=self.opset, functions=has_calls(self.ready))
@@ -135,13 +137,19 @@ class Program:
         """The graph that `save` writes, with such conditions on the data."""
         if conditions is None:
             conditions = "refuse" if self.lowered.captured.how == TRACED else False
+        if isinstance(conditions, str) and conditions not in ("refuse", "all"):
+            raise SerializeError(
+                f"conditions={conditions!r} says nothing of conditions", hint="say 'refuse', 'all', True or False"
+            )
+        if conditions == "all":
+            return bind_conditions(self.made.asking(size_checks(self.ready)))
         return bind_conditions(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
 
     def as_function(
         self, name: str = "", domain: str = FUNCTIONS, *, weights: str = INSIDE, conditions: bool | str | None = None
     ) -> onnx.FunctionProto:
         """The program as a function of ONNX, to be called in other models, or to serve as a converter: see
-        `irkit.as_function`. `conditions` are as in `save`; other conditions stand in its metadata only."""
+        `irkit.as_function`. `conditions` are as in `save`; the others stand in its metadata only."""
         graph = self.written(conditions)
         return as_function(graph, name=name, domain=domain, opset=self.opset, weights=weights)
 

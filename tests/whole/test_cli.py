@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from torch.export import Dim
 from typer.testing import CliRunner
 
@@ -84,6 +86,25 @@ def test_export_honours_the_opset(folder: Path, tmp_path: Path, opset: int) -> N
     path = tmp_path / "model.onnx"
     assert irkit_(["export", str(folder / "model.pt2"), "-o", str(path), "--opset", str(opset)]).exit_code == 0
     assert [entry.version for entry in onnx.load(path).opset_import if entry.domain == ""] == [opset]
+
+
+def test_export_refuse_writes_a_file_that_fails_beyond_its_contract(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "strict.onnx"
+    result = irkit_(["export", str(folder / "model.pt2"), "-o", str(output), "--refuse"])
+    assert result.exit_code == 0, result.output
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(str(output), options, providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((64, 4), np.float32)})[0].shape == (64, 3)
+    with pytest.raises(InvalidArgument, match=r"Gather .* out of data bounds"):
+        session.run(None, {"x": np.ones((65, 4), np.float32)})
+
+
+def test_export_cannot_both_refuse_and_tell(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "model.onnx"
+    result = irkit_(["export", str(folder / "model.pt2"), "-o", str(output), "--refuse", "--conditions"])
+    assert result.exit_code == 2
+    assert not output.exists()
 
 
 def test_export_for_any_runtime(folder: Path, tmp_path: Path) -> None:
