@@ -194,7 +194,8 @@ def attributes_kept(attributes: Sequence[tuple[Any, str]]) -> Iterator[None]:
 
 @contextmanager
 def undone(operands: Sequence[Any]) -> Iterator[None]:
-    """A block that may be left by `Again`: then direct capture has asked nothing in it."""
+    """A block that may be left by an error, after which another way is tried: then direct capture has asked nothing in
+    it."""
     tracer = next((each.tracer for each in operands if type(each) is Traced), None)
     if tracer is None:
         yield
@@ -204,7 +205,7 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
     checks = len(tracer.scope.checks)
     try:
         yield
-    except Again:
+    except Exception:
         asked.kept.clear()
         asked.kept.update(kept)
         asked.fixed.clear()

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from lowering.control_flow.comprehensions import elements_gone_over, is_listed, listed_arguments
 from lowering.control_flow.names import MUTATORS, is_path
 from lowering.errors import CaptureError
 
@@ -19,6 +20,10 @@ TRUTHS = frozenset("bool any all max min torch.equal torch.allclose torch.is_non
 METHODS = frozenset("equal allclose is_nonzero".split())
 RISKY = frozenset("item index_select gather take narrow select view reshape tolist unflatten split chunk".split())
 """Methods that may fail for data for which the operand before them is false."""
+
+
+ITERATED = frozenset("range enumerate zip reversed len".split())
+"""Builtins that a loop goes over, or that say how often."""
 
 
 def is_called(node: ast.AST) -> bool:
@@ -34,14 +39,22 @@ def is_decision(node: ast.AST) -> bool:
     """Whether an expression decides something by a truth."""
     chained = isinstance(node, ast.Compare) and len(node.ops) > 1
     negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    return chained or negated or isinstance(node, ast.BoolOp | ast.IfExp) or is_called(node)
+    return chained or negated or isinstance(node, ast.BoolOp | ast.IfExp) or is_called(node) or is_listed(node)
+
+
+def iterating_calls(elements: ast.expr) -> set[ast.AST]:
+    """The calls in what a loop goes over of which `flow.traceable` knows what they give for sizes that vary."""
+    calls = [each for each in ast.walk(elements) if isinstance(each, ast.Call)]
+    named: set[ast.AST] = {each for each in calls if isinstance(each.func, ast.Name) and each.func.id in ITERATED}
+    return named | {each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr == "unbind"}
 
 
 class Decisions(ast.NodeTransformer):
-    """Writes the marked decisions of expressions as calls; `line` gives the text of a line, for errors."""
+    """Writes the marked decisions of expressions as calls; `line` gives the text of a line, for errors, `fresh` a name
+    that no variable has."""
 
-    def __init__(self, marked: set[ast.AST], line: Callable[[ast.AST], str]) -> None:
-        self.marked, self.line = marked, line
+    def __init__(self, marked: set[ast.AST], line: Callable[[ast.AST], str], fresh: Callable[[], str]) -> None:
+        self.marked, self.line, self.fresh = marked, line, fresh
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         marked, bare = node in self.marked, [risks(each) for each in node.values]
@@ -78,8 +91,20 @@ class Decisions(ast.NodeTransformer):
         given = [ast.Tuple(operators, ast.Load()), first, second, *map(deferred, rest)]
         return at_place(call("chain", given), node)
 
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        return self.listed(node) if node in self.marked else self.generic_visit(node)
+
+    def listed(self, node: ast.ListComp | ast.Call) -> ast.AST:
+        """A call that makes a list of elements."""
+        elements = elements_gone_over(node)
+        self.marked |= set() if elements is None else iterating_calls(elements)
+        self.generic_visit(node)
+        return at_place(call("listed", listed_arguments(node, self.fresh)), node)
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         marked = node in self.marked
+        if marked and is_listed(node):
+            return self.listed(node)
         self.generic_visit(node)
         if not marked:
             return node

@@ -11,9 +11,10 @@ from typing import Any
 
 from lowering.control_flow.branches import Attributes, Branches
 from lowering.control_flow.loops import Loop
-from lowering.control_flow.rows import Open, elements_of
+from lowering.control_flow.rows import GrownList, Open, elements_of
 from lowering.control_flow.truths import and_, assert_, chain, choose, not_, or_, traceable
-from lowering.control_flow.values import Maybe, Undefined, Unset, is_open
+from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.direct.sizes import SizeNode
 
 __all__ = [
     "and_",
@@ -23,6 +24,7 @@ __all__ = [
     "choose",
     "defined",
     "for_",
+    "listed",
     "not_",
     "or_",
     "traceable",
@@ -30,6 +32,9 @@ __all__ = [
     "unset",
     "while_",
 ]  # fmt: skip
+
+PEELED = 2
+"""How many rounds of a loop run before it, until its variables keep their types."""
 
 
 def branch(
@@ -75,8 +80,10 @@ def while_(
     `stop` is true. The other arguments are those of `branch`."""
     every = tuple(names.split())
     place = every.index(stop) if stop else None
+    peeled = 0
     while True:
         left = given[place] if place is not None else False
+        more: Any = None
         if not is_open(left):
             if left:
                 return given
@@ -86,9 +93,13 @@ def while_(
                     return given
                 given = step(*given)
                 continue
-            left = more
-        loop = Loop(test, step, list(given), every, frozenset(written.split()), attributes, place)
-        return loop.run()
+        try:
+            return Loop(test, step, list(given), every, frozenset(written.split()), attributes, place).run()
+        except Mismatch:
+            peeled += 1
+            if peeled > PEELED or more is None or not truth(more):  # the last is kept as a condition
+                raise
+            given = step(*given)
 
 
 def for_(
@@ -138,8 +149,10 @@ def over_open(
     written: str,
     attributes: Attributes,
     stop: str,
+    peeled: int = 0,
 ) -> tuple[Any, ...]:
-    """`for_` over what only data tells the length of."""
+    """`for_` over what only data tells the length of. Where a round makes another type of a variable, as of None or of
+    0, the first one runs before the loop; `peeled` says how many did so."""
     import torch
 
     length, at = elements.length, elements.at
@@ -153,8 +166,46 @@ def over_open(
     every = ("number of the round", *names.split())
     place = every.index(stop) if stop else None
     first = [torch.zeros((), dtype=torch.int64), *given]
-    loop = Loop(test, stepped, first, every, frozenset(written.split()), attributes, place, length)
-    return loop.run()[1:]
+    try:
+        return Loop(test, stepped, first, every, frozenset(written.split()), attributes, place, length).run()[1:]
+    except Exception as error:
+        if has_no_round(length):
+            if length < 1:  # which is kept as a condition
+                return given
+            raise
+        if not isinstance(error, Mismatch) or peeled == PEELED or length < 1:
+            raise
+    given = step(at(torch.zeros((), dtype=torch.int64)), *given)
+    rest = Open(length - 1, lambda number: at(number + 1))
+    return over_open(rest, step, given, names, written, attributes, stop, peeled + 1)
+
+
+def has_no_round(length: Any) -> bool:
+    """Whether a loop over sizes has no round for the example, of which a round could be traced."""
+    node = getattr(length, "node", None)
+    return isinstance(node, SizeNode) and node.hint == 0 and not is_of_data(length)
+
+
+def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
+    """make([each(element) for element in elements]), where `make` is list, tuple or sum; without `each`
+    make(elements)."""
+    known = make in (list, tuple, sum)
+    found = elements_of(elements) if known else elements
+    if not known or not isinstance(found, Open):
+        return make(elements if each is None else [each(element) for element in elements])
+
+    def value(element: Any) -> Any:
+        return element if each is None else each(element)
+
+    def longer(element: Any, list_: Any) -> Any:
+        list_.append(value(element))
+        return (list_,)
+
+    if make is sum:
+        return for_(found, lambda element, total: (total + value(element),), (0,), names="sum")[0]
+    if each is None and found.stacked is not None:
+        return GrownList.of(found.stacked(), "list")
+    return for_(found, longer, ([],), names="list", written="list")[0]
 
 
 def undefined(name: str) -> Undefined:

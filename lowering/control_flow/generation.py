@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from lowering.control_flow.decisions import Decisions, at_place, call
+from lowering.control_flow.comprehensions import lambda_of
+from lowering.control_flow.decisions import Decisions, at_place, call, iterating_calls
 from lowering.control_flow.exits import Exits
 from lowering.control_flow.liveness import Around, Variables, variables_of
 from lowering.control_flow.names import (
@@ -91,7 +92,7 @@ class Generation:
         function.body = self.block(function.body, Region())
         if self.unset:
             function.body = self.with_values(function.body)
-        decisions = Decisions(self.marked, self.line)
+        decisions = Decisions(self.marked, self.line, lambda: self.fresh("element"))
         function.body = [decisions.visit(each) for each in function.body]
         Supers(function).visit(function)
         place = 1 if ast.get_docstring(function) is not None else 0
@@ -205,9 +206,7 @@ class Generation:
         region = Region(tuple(carried))
         made = self.defined(step, [element, *carried], [*first, *self.body(node.body, region, node)], node)
         told = self.told(node.body, carried, carried, attributes, self.exits.stops.get(node))
-        for each in ast.walk(node.iter):
-            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in ITERATED:
-                self.marked.add(each)
+        self.marked |= iterating_calls(node.iter)
         call_ = call("for_", [node.iter, load(step), tuple_of(carried)], told)
         return [made, at_place(assigned(carried, call_), node)]
 
@@ -385,13 +384,5 @@ def assigned(names: Sequence[str], value: ast.expr) -> ast.stmt:
     return ast.Assign([target], value)
 
 
-def lambda_of(params: Sequence[str], value: ast.expr) -> ast.expr:
-    """A function of an expression."""
-    made: ast.Lambda = ast.parse(f"lambda {', '.join(params)}: 0", mode="eval").body  # type: ignore[assignment]
-    made.body = value
-    return made
-
-
 AROUND = Around()
 PASSING = frozenset(("branch", "while_", "for_"))
-ITERATED = frozenset("range enumerate zip reversed len".split())

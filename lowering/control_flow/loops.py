@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,21 +17,26 @@ from lowering.control_flow.branches import (
     set_attribute,
     written_attributes,
 )
-from lowering.control_flow.rows import GrowingList, GrownList
+from lowering.control_flow.rows import GrowingList, GrownList, gained_rows
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
     Maybe,
     Slot,
     Undefined,
     as_tensor,
+    bare,
     dynamic,
+    leaves_of,
     merged_slot,
+    mismatch,
     outputs,
     rebuilt,
     slot_of,
     truth,
+    type_text,
     user_line,
 )
+from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -58,6 +63,8 @@ class Loop:
     kept: list[Written | None] = attrs.field(factory=list)
     slots: list[Slot] = attrs.field(factory=list)
     rows: dict[int, Slot] = attrs.field(factory=dict)
+    fronts: set[int] = attrs.field(factory=set)
+    lasts: set[int] = attrs.field(factory=set)
 
     def run(self) -> tuple[Any, ...]:
         """What is carried in the end."""
@@ -85,7 +92,7 @@ class Loop:
         carried = [
             each
             for place, (value, slot) in enumerate(zip(every, self.slots, strict=True))
-            for each in outputs(value if place not in self.rows else Undefined(""), slot)
+            for each in outputs(value if place not in self.rows else self.row_before(place, value, slot), slot)
         ]
         given, extra = [each.clone() for each in carried], self.operands.passed
         given = given or [torch.zeros((), dtype=torch.int64)]
@@ -102,22 +109,42 @@ class Loop:
             for place, (first, each) in enumerate(zip(given, stacked, strict=True))
         ]
 
+    def row_before(self, place: int, held: Any, slot: Slot) -> Any:
+        """What stands for a round before the first one: the last element of a list that a round reads. Raises Mismatch
+        where there is none."""
+        if place not in self.lasts:
+            return Undefined("")
+        parts = list.__len__(held) if isinstance(held, list) else 0
+        if not parts:
+            raise mismatch(self.name(place), "an empty list", "a list of which a round reads the last element", WHERE)
+        return [held[-1]] * len(pytree.tree_unflatten(list(slot.leaves), slot.spec))
+
+    def last_of(self, place: int, gained: Any) -> Any:
+        """The last element of a list as a round begins. Raises Again where that is not carried yet."""
+        if place not in self.lasts:
+            self.lasts.add(place)
+            raise Again((self.slots, self.rows))
+        return gained[-1]
+
     def scanned(self, given: Sequence[torch.Tensor], extra: tuple[Any, ...]) -> list[torch.Tensor]:
         """The results of the loop as a scan, which goes over as many elements as there are rounds."""
         numbers, step = self.numbers_of_rows(), self.round(len(given))
-        state = [each for place, each in enumerate(given) if place not in numbers]
+        gone = numbers - self.numbers_of_rows(self.lasts)  # what a round gives, and the next one does not read
+        state = [each for place, each in enumerate(given) if place not in gone]
 
         def combine(*inside: Any) -> Any:
             left = iter(inside)
-            every = [given[place] if place in numbers else next(left) for place in range(len(given))]
+            every = [given[place] if place in gone else next(left) for place in range(len(given))]
             made = step(*every, *inside[len(state) + 1 :])
-            kept = [each for place, each in enumerate(made) if place not in numbers]
-            return (*kept, *(each for place, each in enumerate(made) if place in numbers))
+            kept = [each for place, each in enumerate(made) if place not in gone]
+            return (*kept, *(each.clone() for place, each in enumerate(made) if place in numbers))
 
         rounds = torch.arange(as_number(self.length))
         found = torch.ops.higher_order.scan(combine, tuple(state), (rounds,), extra)
-        kept, gained = iter(found[: len(state)]), iter(found[len(state) :])
-        return [next(gained) if place in numbers else next(kept) for place in range(len(given))]
+        kept = [place for place in range(len(given)) if place not in gone]
+        results = dict(zip(kept, found[: len(state)], strict=True))
+        results |= dict(zip(sorted(numbers), found[len(state) :], strict=True))
+        return [results[place] for place in range(len(given))]
 
     def tested(self, count: int) -> Callable[..., Any]:
         """The test of the loop as a while_loop takes it: tensors in, a tensor out."""
@@ -142,12 +169,13 @@ class Loop:
 
         return step
 
-    def numbers_of_rows(self) -> set[int]:
-        """Which of the tensors that are carried are what a list gains in a round."""
+    def numbers_of_rows(self, places: Container[int] | None = None) -> set[int]:
+        """Which of the tensors that are carried are what a list gains in a round, or the lists at some places."""
+        places = self.rows if places is None else places
         found, place = set(), 0
         for number, slot in enumerate(self.slots):
             count = len(slot.dynamic) if slot.spec is not None else 0
-            if number in self.rows:
+            if number in places:
                 found |= set(range(place, place + count))
             place += count
         return found
@@ -161,9 +189,8 @@ class Loop:
         for place, slot in enumerate(self.slots):
             name = self.name(place)
             if place in self.rows:
-                for _ in slot.dynamic:
-                    next(left)
-                found.append(GrowingList(name))
+                gained = rebuilt(slot, left, partial(self.first_of, place))
+                found.append(GrowingList(name, partial(self.last_of, place, gained)))
             else:
                 found.append(rebuilt(slot, left, partial(self.first_of, place)))
         return found
@@ -226,6 +253,8 @@ class Loop:
                 source=user_line(),
                 hint="append to it, and do nothing else with it in the loop",
             )
+        if after.at_front:
+            self.fronts.add(place)
         return dynamic(after.gained)
 
     def widened(self, place: int, before: Any, after: Any) -> Slot:
@@ -234,6 +263,7 @@ class Loop:
         if isinstance(before, Undefined):
             return known if isinstance(after, Undefined) else merged_slot(name, self.first_of(place), after, WHERE)
         slot = merged_slot(name, before, after, WHERE)
+        refuse_other_sizes(name, before, after)
         leaves = [
             old
             if new.kind == "constant" and old.kind != "constant"
@@ -260,7 +290,8 @@ class Loop:
             name = self.name(place)
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                found.append(GrownList(self.first[place], taken, name))
+                rows = gained_rows(slot, taken, name)
+                found.append(GrownList(self.first[place], rows, name, at_front=place in self.fronts))
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))
             if place in self.places:
@@ -277,6 +308,25 @@ class Loop:
 def as_number(length: Any) -> Any:
     """A length as a number."""
     return length.item() if isinstance(length, torch.Tensor) else length
+
+
+def refuse_other_sizes(name: str, before: Any, after: Any) -> None:
+    """Raises Mismatch where a tensor that direct capture traces has other sizes after a round, for the example."""
+    for one, other in zip(leaves_of(before)[0], leaves_of(after)[0], strict=False):
+        a, b = bare(one), bare(other)
+        if type(a) is Traced and type(b) is Traced and differ(hints_of(a), hints_of(b)):
+            raise mismatch(name, type_text(a), type_text(b), WHERE)
+
+
+def differ(sizes: Sequence[int | None], others: Sequence[int | None]) -> bool:
+    """Whether two shapes are known to be two."""
+    return any(a is not None and b is not None and a != b for a, b in zip(sizes, others, strict=True))
+
+
+def hints_of(tensor: torch.Tensor) -> list[int | None]:
+    """The sizes that a tensor has for the example."""
+    nodes: list[Any] = [getattr(size, "node", size) for size in tensor.shape]
+    return [each if type(each) is int else getattr(each, "hint", None) for each in nodes]
 
 
 def loose(value: Any) -> Slot:

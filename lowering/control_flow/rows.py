@@ -10,16 +10,30 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
-from lowering.control_flow.values import NUMBERS, is_open, is_symbolic, user_line
+from lowering.control_flow.values import (
+    LEAF,
+    NUMBERS,
+    Leaf,
+    Slot,
+    is_open,
+    is_symbolic,
+    number_of,
+    outputs,
+    user_line,
+)
+from lowering.direct.functions.numbers import Gathered
 from lowering.errors import CaptureError
+from lowering.records.torch_internals import pytree
 
 
 @attrs.frozen(eq=False)
 class Open:
-    """Elements by their number: `length` says how many there are, `at` gives the one of a number, a tensor."""
+    """Elements by their number: `length` says how many there are, `at` gives the one of a number, a tensor; `stacked`
+    all of them as one tensor, where that is at hand."""
 
     length: Any
     at: Callable[[Any], Any]
+    stacked: Callable[[], torch.Tensor] | None = None
 
 
 def open_range(*given: Any) -> Any:
@@ -40,7 +54,7 @@ def open_range(*given: Any) -> Any:
     if varies(step):
         return Open(torch.sym_max((span + step - 1) // step, 0), lambda i: start + i.item() * step)
     length = torch.sym_max((span + abs(step) - 1) // abs(step), 0) if abs(step) != 1 else torch.sym_max(span, 0)
-    return Open(length, lambda i: start + i.item() * step)
+    return Open(length, lambda i: start + i.item() * step, lambda: start + torch.arange(length) * step)
 
 
 def varies(number: Any) -> bool:
@@ -51,7 +65,7 @@ def varies(number: Any) -> bool:
 def elements_of(given: Any) -> Any:
     """What is iterated over, as `Open` where its length varies; anything else as it is."""
     if isinstance(given, torch.Tensor) and given.dim() and varies(given.shape[0]):
-        return Open(given.shape[0], lambda i: row(given, i))
+        return Open(given.shape[0], lambda i: row(given, i), lambda: given)
     if isinstance(given, GrownList):
         return given.elements()
     return given
@@ -102,6 +116,11 @@ def open_reversed(given: Any) -> Any:
     return reversed(given)
 
 
+def open_unbind(given: torch.Tensor, dim: int = 0) -> Any:
+    """torch.unbind(given, dim), to be iterated over."""
+    return given.movedim(dim, 0) if varies(given.shape[dim]) else given.unbind(dim)
+
+
 def open_len(given: Any) -> Any:
     """len(...)"""
     elements = elements_of(given)
@@ -112,18 +131,28 @@ def open_len(given: Any) -> Any:
 
 
 class GrowingList(list[Any]):
-    """A list in a round of a loop on data: what the round appends is noted, the rest of it is not there to be read."""
+    """A list in a round of a loop on data: what the round appends is noted. Of what was there before only the last
+    element is at hand, which `last` gives."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, last: Callable[[], Any]) -> None:
         super().__init__()
-        self.name = name
+        self.name, self.last = name, last
         self.gained: list[Any] = []
+        self.at_front = False
 
     def append(self, element: Any) -> None:
-        self.gained.append(element)
+        self.extend([element])
 
     def extend(self, elements: Iterable[Any]) -> None:
+        if self.at_front:
+            self.refused()
         self.gained.extend(elements)
+
+    def insert(self, place: Any, element: Any) -> None:
+        if type(place) is not int or place != 0 or (self.gained and not self.at_front):
+            self.refused()
+        self.at_front = True
+        self.gained.append(element)
 
     def __iadd__(self, elements: Iterable[Any]) -> GrowingList:
         self.extend(elements)
@@ -131,6 +160,11 @@ class GrowingList(list[Any]):
 
     def copy(self) -> GrowingList:
         return self
+
+    def __getitem__(self, place: Any) -> Any:
+        if type(place) is not int or place != -1 or self.at_front:
+            self.refused()
+        return self.gained[-1] if self.gained else self.last()
 
     def refused(self, *_: Any, **__: Any) -> Any:
         """Raises CaptureError: nobody knows yet what is in it."""
@@ -140,16 +174,27 @@ class GrowingList(list[Any]):
             hint="carry what is read in a variable of its own",
         )
 
-    __getitem__ = __setitem__ = __delitem__ = __len__ = __iter__ = __contains__ = __add__ = __bool__ = refused
-    insert = pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __len__ = __iter__ = __contains__ = __add__ = __bool__ = refused
+    pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
 
 
 class Rows:
-    """Elements of a list that a loop on data made: tensors of one shape, of which only data tells how many there are.
-    `torch.stack` and `torch.cat` take it among others."""
+    """Elements of a list that a loop on data made, of which only data tells how many there are: the parts of each,
+    stacked, and the structure that they have in an element. `torch.stack` and `torch.cat` take it among tensors."""
 
-    def __init__(self, stacked: torch.Tensor) -> None:
-        self.stacked = stacked
+    def __init__(self, stacked: Sequence[torch.Tensor], element: Element) -> None:
+        self.parts, self.element = tuple(stacked), element
+
+    @property
+    def stacked(self) -> torch.Tensor:
+        """The elements, stacked. Raises CaptureError where they are no tensors or numbers."""
+        if len(self.parts) != 1 or self.element.spec.num_nodes != 1:
+            raise CaptureError(
+                "a list of lists or tuples, which a loop on data made, is joined",
+                source=user_line(),
+                hint="use a list for each of their elements",
+            )
+        return self.parts[0]
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -161,6 +206,56 @@ class Rows:
             source=user_line(),
             hint="join the list with torch.stack or torch.cat",
         )
+
+
+@attrs.frozen(eq=False)
+class Element:
+    """What each element of a list is: its structure, and what its leaves are."""
+
+    spec: Any
+    leaves: tuple[Leaf, ...]
+
+    def of(self, parts: Sequence[torch.Tensor]) -> Any:
+        """The element of these parts, numbers among them as numbers."""
+        left = iter(parts)
+        found = [each.value if each.kind == "constant" else number_of(next(left), each) for each in self.leaves]
+        return pytree.tree_unflatten(found, self.spec)
+
+    def parts_of(self, element: Any) -> list[torch.Tensor]:
+        """The parts of an element that was in the list before."""
+        return list(outputs(element, Slot(self.spec, self.leaves)))
+
+
+def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str) -> Rows:
+    """The rows that a list gains: `slot` says what elements one round appends, `gained` are their parts after all
+    rounds. Raises CaptureError where elements are of several types, or no tensors."""
+    left = iter(gained)
+    pairs = [(leaf, None if leaf.kind == "constant" else next(left)) for leaf in slot.leaves]
+    trees = pytree.tree_unflatten(list(range(len(pairs))), slot.spec)
+    flat = [pytree.tree_flatten(tree) for tree in trees]
+    columns = list(zip(*[[pairs[place] for place in places] for places, _ in flat], strict=False))
+    if not gained:
+        raise CaptureError(
+            f"the list {name!r} grows in a loop on data by what is no tensor",
+            source=user_line(),
+            hint="append tensors or numbers",
+        )
+    specs, leaves = [spec for _, spec in flat], [[leaf for leaf, _ in column] for column in columns]
+    stacks = [[each for _, each in column if each is not None] for column in columns]
+    if any(spec != specs[0] for spec in specs) or not all(map(is_uniform, leaves, stacks)):
+        raise CaptureError(
+            f"the list {name!r} gains tensors of several types in a round of a loop on data",
+            source=user_line(),
+            hint="use a list for each",
+        )
+    joined = [each[0] if len(each) == 1 else torch.stack(each, 1).flatten(0, 1) for each in stacks if each]
+    return Rows(joined, Element(specs[0], tuple(column[0] for column in leaves)))
+
+
+def is_uniform(leaves: Sequence[Leaf], stacked: Sequence[torch.Tensor]) -> bool:
+    """Whether the same part of several elements has one type."""
+    same = all(each.kind == leaves[0].kind and each.value is leaves[0].value for each in leaves)
+    return same and all(each.shape[1:] == stacked[0].shape[1:] and each.dtype is stacked[0].dtype for each in stacked)
 
 
 def parts_of(tensors: Sequence[Any]) -> Sequence[Any]:
@@ -187,42 +282,74 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     return torch.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
-class GrownList(list[Any]):
-    """A list to which a loop on data appended: what it held before, then `Rows`. It is read by number, by a loop, by
-    torch.stack and torch.cat."""
+class GrownList(Gathered):
+    """A list to which a loop on data added: what it held before, and `Rows`. It is read by number, in parts, by a loop,
+    by torch.stack, torch.cat and torch.tensor."""
 
-    def __init__(self, before: Sequence[Any], gained: Sequence[torch.Tensor], name: str) -> None:
-        if not gained:
-            raise CaptureError(
-                f"the list {name!r} grows in a loop on data by what is no tensor",
-                source=user_line(),
-                hint="append tensors or numbers",
-            )
-        if any(each.shape[1:] != gained[0].shape[1:] or each.dtype is not gained[0].dtype for each in gained):
-            raise CaptureError(
-                f"the list {name!r} gains tensors of several types in a round of a loop on data",
-                source=user_line(),
-                hint="use a list for each",
-            )
-        stacked = gained[0] if len(gained) == 1 else torch.stack(list(gained), 1).flatten(0, 1)
-        own = list.__iter__(before) if isinstance(before, GrownList) else iter(before)
-        super().__init__([*own, Rows(stacked)])
-        self.name = name
+    def __init__(self, own: Sequence[Any], rows: Rows, name: str, *, at_front: bool = False) -> None:
+        held = [*list.__iter__(own)] if isinstance(own, list) else [*own]
+        for each in held:
+            if isinstance(each, Rows) and each.element.spec != rows.element.spec:
+                raise CaptureError(
+                    f"the list {name!r} gains elements of several structures in loops on data",
+                    source=user_line(),
+                    hint="use a list for each",
+                )
+        if at_front:
+            rows = Rows([each.flip(0) for each in rows.parts], rows.element)
+        super().__init__([rows, *held] if at_front else [*held, rows])
+        self.name, self.element = name, rows.element
 
-    def whole(self) -> torch.Tensor:
-        """All elements, stacked."""
-        return stack(self)
+    @classmethod
+    def of(cls, stacked: torch.Tensor, name: str) -> GrownList:
+        """The list of the rows of a tensor; of numbers where it has one dimension."""
+        if stacked.dim() == 1 and stacked.dtype is torch.int64:
+            return cls((), Rows([stacked], Element(LEAF, (Leaf("int"),))), name)
+        return cls((), Rows([stacked], Element(LEAF, (Leaf("tensor"),))), name)
+
+    def wholes(self) -> list[torch.Tensor]:
+        """The parts of all elements, stacked."""
+        found: list[list[torch.Tensor]] = []
+        for each in list.__iter__(self):
+            found.append(
+                [*each.parts] if isinstance(each, Rows) else [p.unsqueeze(0) for p in self.element.parts_of(each)]
+            )
+        columns: list[Sequence[torch.Tensor]] = list(zip(*found, strict=True))
+        return [torch.cat([*column]) if len(column) > 1 else column[0] for column in columns]
+
+    def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
+        """torch.tensor(self, dtype=dtype)"""
+        made = stack(self) if self.element.leaves[0].kind == "tensor" else self.wholes()[0]
+        real = self.element.leaves[0].kind == "float"
+        return made.to(dtype or (torch.get_default_dtype() if real else made.dtype)).clone()
 
     def elements(self) -> Open:
         """The elements by number."""
-        whole = self.whole()
-        return Open(whole.shape[0], lambda i: row(whole, i))
+        wholes = self.wholes()
+        single = self.element.spec.num_nodes == 1
+        return Open(
+            wholes[0].shape[0],
+            lambda i: self.element.of([row(each, i) for each in wholes]),
+            (lambda: wholes[0]) if single else None,
+        )
 
     def __getitem__(self, place: Any) -> Any:
-        return self.whole()[place]
+        wholes = self.wholes()
+        if not isinstance(place, slice):
+            return self.element.of([each[place] for each in wholes])
+        backwards = place.step is not None and place.step < 0
+        if backwards and (place.step, place.start, place.stop) != (-1, None, None):
+            raise CaptureError(
+                f"the list {self.name!r} that a loop on data made is read backwards in part",
+                source=user_line(),
+                hint="reverse all of it, or take the part first",
+            )
+        taken = [each.flip(0) if backwards else each[place] for each in wholes]
+        return GrownList((), Rows(taken, self.element), self.name)
 
     def __iter__(self) -> Any:
-        return iter(self.whole())
+        columns = [each.unbind(0) for each in self.wholes()]
+        return iter([self.element.of(parts) for parts in zip(*columns, strict=True)])
 
     def append(self, element: Any) -> None:
         super().append(element)

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.control_flow.comprehensions import elements_gone_over
 from lowering.control_flow.sources import Place, decisions_in, definition_at, own_nodes, place_of
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
@@ -87,7 +88,7 @@ def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
         return None
     found = definition_at(code.co_filename, place[0])
     node = None if found is None else decision_at(found.node, place)
-    if found is None or node is None or (loops and not isinstance(node, ast.For)):
+    if found is None or node is None or (loops and elements_gone_over(node) is None):
         return None
     return Site(code.co_filename, found.first, found.name, place_of(node))
 
@@ -102,8 +103,21 @@ def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:
     if exact:
         return exact[0]
     # The elements of a for, or its range, are asked for at their own place.
-    loops = [each for each in found if isinstance(each, ast.For) and covers(place_of(each.iter), place)]
-    return loops[-1] if loops else None
+    pairs = [(each, elements_gone_over(each)) for each in found]
+    loops = [each for each, elements in pairs if elements is not None and covers(place_of(elements), place)]
+    loops += [each for each in found if isinstance(each, ast.Call) and place in map(place_of, generators_of(each))]
+    return min(loops, key=extent, default=None)
+
+
+def generators_of(node: ast.Call) -> list[ast.AST]:
+    """The generator expressions among the arguments of a call, whose own place asks for what they go over."""
+    return [each for each in node.args if isinstance(each, ast.GeneratorExp)]
+
+
+def extent(node: ast.AST) -> tuple[int, int]:
+    """How many lines a node has, and how wide it is where it has one."""
+    first, last, left, right = place_of(node)
+    return last - first, right - left
 
 
 def tests_of(node: ast.AST) -> Iterator[ast.expr]:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from lowering.control_flow.branches import Branches
-from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_zip
-from lowering.control_flow.values import as_tensor, is_open, truth, user_line
+from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_unbind, open_zip
+from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
 from lowering.errors import CaptureError
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -178,7 +178,7 @@ def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[
     found = every[0]
     for each in every[1:]:
         if isinstance(found, torch.Tensor) or isinstance(each, torch.Tensor):
-            a, b = as_tensor(found), as_tensor(each)
+            a, b = beside(found, each), beside(each, found)
             if a.numel() != 1 or b.numel() != 1:
                 raise CaptureError(
                     f"{function.__name__} compares tensors of more than one element",
@@ -189,6 +189,12 @@ def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[
         else:
             found = torch.sym_max(found, each) if greatest else torch.sym_min(found, each)
     return found
+
+
+def beside(value: Any, other: Any) -> torch.Tensor:
+    """A number as a tensor, of the type of a tensor that it is compared with where that holds it."""
+    number = isinstance(other, torch.Tensor) and not isinstance(value, torch.Tensor)
+    return as_tensor(value, other.dtype if number and fits(value, other.dtype) else None)
 
 
 def equal(a: Any, b: Any) -> Any:
@@ -211,10 +217,11 @@ def is_nonzero(value: Any) -> Any:
 FUNCTIONS: dict[Any, Any] = {
     bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
     zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
-    torch.is_nonzero: is_nonzero,
+    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
 }  # fmt: skip
 METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
+    "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
 }

@@ -295,10 +295,14 @@ def fits(number: Any, dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or (kind is int and dtype is not torch.bool and not dtype.is_complex)
 
 
-def mismatch(name: str, one: str, other: str, where: tuple[str, str]) -> CaptureError:
+class Mismatch(CaptureError):
+    """A variable is of two types."""
+
+
+def mismatch(name: str, one: str, other: str, where: tuple[str, str]) -> Mismatch:
     """The error for a variable that is of two types."""
     what = name or "the result"
-    return CaptureError(
+    return Mismatch(
         f"{what} is {one} {where[0]}, and {other} {where[1]}",
         source=user_line(),
         hint="make both of one structure, element type and rank; or leave this function out: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -14,8 +15,18 @@ NUMBERS = (torch.tensor, torch.as_tensor)
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
+class Gathered(list[Any], ABC):
+    """A list of numbers or tensors of which nobody knows how many there are; one tensor holds all."""
+
+    @abstractmethod
+    def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
+        """All elements as one tensor, of that type, or of the one that torch.tensor takes for them."""
+
+
 def has_symbols(numbers: Any) -> bool:
     """Whether nested lists of numbers have some in them that vary."""
+    if isinstance(numbers, Gathered):
+        return True
     if isinstance(numbers, list | tuple):
         return any(map(has_symbols, numbers))
     return isinstance(numbers, SYMBOLIC) and getattr(numbers.node, "constant", 0) is None
@@ -23,6 +34,8 @@ def has_symbols(numbers: Any) -> bool:
 
 def hangs_on_data(numbers: Any) -> bool:
     """Whether nested lists of numbers have some in them that data tells, rather than sizes."""
+    if isinstance(numbers, Gathered):
+        return True
     if isinstance(numbers, list | tuple):
         return any(map(hangs_on_data, numbers))
     symbols: Any = numbers.node.expr.free_symbols if isinstance(numbers, SYMBOLIC) and has_symbols(numbers) else ()
@@ -31,6 +44,8 @@ def hangs_on_data(numbers: Any) -> bool:
 
 def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
     """torch.tensor(numbers): the tensor of nested lists of numbers"""
+    if isinstance(numbers, Gathered):
+        return numbers.gathered(dtype)
     if isinstance(numbers, list | tuple):
         parts = [tensor_of(each, dtype) for each in numbers]
         kind = dtype or functools.reduce(torch.promote_types, (each.dtype for each in parts))

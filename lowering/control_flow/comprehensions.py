@@ -1,0 +1,86 @@
+"""Lists made by expressions: `[f(x) for x in xs]`, `list(range(n))`, `sum(f(x) for x in xs)`.
+
+Where data or a size that varies tells how many elements there are, `flow.listed` makes them by a loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+NAMES = ("list", "tuple", "sum")
+"""The builtins that make something of all elements at once."""
+REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
+"""What an element may not have that becomes the result of a function: it binds, waits, or is called later."""
+
+
+def is_listed(node: ast.AST) -> bool:
+    """Whether an expression goes over elements, and makes one thing of each."""
+    if isinstance(node, ast.ListComp):
+        return is_plain_comprehension(node)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in NAMES:
+        return False
+    if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+        return False
+    (given,) = node.args
+    return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else True
+
+
+def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether a comprehension has one `for`, no `if`, and an element that can be the result of a function."""
+    (first, *rest) = node.generators
+    if rest or first.ifs or first.is_async or not is_plain_target(first.target):
+        return False
+    return not any(isinstance(each, REFUSED) for each in ast.walk(node.elt))
+
+
+def is_plain_target(target: ast.expr) -> bool:
+    """Whether what a loop binds are names, or tuples of them."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return all(map(is_plain_target, target.elts))
+    return isinstance(target, ast.Name)
+
+
+def elements_gone_over(node: ast.AST) -> ast.expr | None:
+    """The expression that a `for`, or one in an expression, goes over; None for anything else."""
+    if isinstance(node, ast.For):
+        return node.iter
+    if isinstance(node, ast.ListComp) and is_listed(node):
+        return node.generators[0].iter
+    if isinstance(node, ast.Call) and is_listed(node):
+        (given,) = node.args
+        return given.generators[0].iter if isinstance(given, ast.GeneratorExp) else given
+    return None
+
+
+def listed_arguments(node: ast.ListComp | ast.Call, fresh: Callable[[], str]) -> list[ast.expr]:
+    """The arguments of `flow.listed` that stand for an expression; `fresh` gives names that no variable has."""
+    made: ast.expr = node.func if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
+    given = node.args[0] if isinstance(node, ast.Call) else node
+    if not isinstance(given, ast.ListComp | ast.GeneratorExp):
+        return [given, ast.Constant(None), made]
+    first = given.generators[0]
+    return [first.iter, element_function(first.target, given.elt, fresh), made]
+
+
+def element_function(target: ast.expr, value: ast.expr, fresh: Callable[[], str]) -> ast.expr:
+    """The function of an element that binds a target to it and gives a value."""
+    if isinstance(target, ast.Name):
+        return lambda_of([target.id], value)
+    name = fresh()
+    parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+    names, inner = [], value
+    for part in reversed(parts):
+        own = part.id if isinstance(part, ast.Name) else fresh()
+        names.insert(0, own)
+        if not isinstance(part, ast.Name):
+            inner = ast.Call(element_function(part, inner, fresh), [ast.Name(own, ast.Load())], [])
+    unpacked = ast.Call(lambda_of(names, inner), [ast.Starred(ast.Name(name, ast.Load()), ast.Load())], [])
+    return lambda_of([name], unpacked)
+
+
+def lambda_of(params: list[str], value: ast.expr) -> ast.expr:
+    """A function of an expression."""
+    made: ast.Lambda = ast.parse(f"lambda {', '.join(params)}: 0", mode="eval").body  # type: ignore[assignment]
+    made.body = value
+    return made
