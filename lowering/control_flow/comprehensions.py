@@ -1,4 +1,4 @@
-"""Lists made by expressions: `[f(x) for x in xs]`, `list(range(n))`, `sum(f(x) for x in xs)`.
+"""Lists made by expressions: `[f(x) for x in xs]`, `list(range(n))`, `sum(f(x) for x in xs)`, `[0] * n`.
 
 Where data or a size that varies tells how many elements there are, `flow.listed` makes them by a loop.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-NAMES = ("list", "tuple", "sum")
+NAMES = ("list", "tuple", "sum", "len")
 """The builtins that make something of all elements at once."""
 REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 """What an element may not have that becomes the result of a function: it binds, waits, or is called later."""
@@ -18,6 +18,8 @@ def is_listed(node: ast.AST) -> bool:
     """Whether an expression goes over elements, and makes one thing of each."""
     if isinstance(node, ast.ListComp):
         return is_plain_comprehension(node)
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in NAMES:
         return False
     if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
@@ -42,19 +44,25 @@ def is_plain_target(target: ast.expr) -> bool:
 
 
 def elements_gone_over(node: ast.AST) -> ast.expr | None:
-    """The expression that a `for`, or one in an expression, goes over; None for anything else."""
+    """The expression that a `for`, or one in an expression, goes over, or that says how often; None for anything
+    else."""
     if isinstance(node, ast.For):
         return node.iter
     if isinstance(node, ast.ListComp) and is_listed(node):
         return node.generators[0].iter
+    if isinstance(node, ast.BinOp) and is_listed(node):
+        return node.right
     if isinstance(node, ast.Call) and is_listed(node):
         (given,) = node.args
         return given.generators[0].iter if isinstance(given, ast.GeneratorExp) else given
     return None
 
 
-def listed_arguments(node: ast.ListComp | ast.Call, fresh: Callable[[], str]) -> list[ast.expr]:
-    """The arguments of `flow.listed` that stand for an expression; `fresh` gives names that no variable has."""
+def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp, fresh: Callable[[], str]) -> list[ast.expr]:
+    """The arguments of `flow.listed` that stand for an expression, or of `flow.repeated`; `fresh` gives names that no
+    variable has."""
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
     made: ast.expr = node.func if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
     given = node.args[0] if isinstance(node, ast.Call) else node
     if not isinstance(given, ast.ListComp | ast.GeneratorExp):

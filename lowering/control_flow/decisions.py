@@ -94,12 +94,16 @@ class Decisions(ast.NodeTransformer):
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         return self.listed(node) if node in self.marked else self.generic_visit(node)
 
-    def listed(self, node: ast.ListComp | ast.Call) -> ast.AST:
-        """A call that makes a list of elements."""
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        return self.listed(node) if node in self.marked else self.generic_visit(node)
+
+    def listed(self, node: ast.ListComp | ast.Call | ast.BinOp) -> ast.AST:
+        """A call that makes a list of elements, or counts them."""
         elements = elements_gone_over(node)
         self.marked |= set() if elements is None else iterating_calls(elements)
         self.generic_visit(node)
-        return at_place(call("listed", listed_arguments(node, self.fresh)), node)
+        name = "repeated" if isinstance(node, ast.BinOp) else "listed"
+        return at_place(call(name, listed_arguments(node, self.fresh)), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         marked = node in self.marked

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from lowering.control_flow.branches import Attributes, Branches
 from lowering.control_flow.loops import Loop
-from lowering.control_flow.rows import GrownList, Open, elements_of
+from lowering.control_flow.rows import GrownList, Open, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, not_, or_, traceable
 from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
 from lowering.direct.sizes import SizeNode
@@ -27,6 +29,7 @@ __all__ = [
     "listed",
     "not_",
     "or_",
+    "repeated",
     "traceable",
     "undefined",
     "unset",
@@ -153,7 +156,6 @@ def over_open(
 ) -> tuple[Any, ...]:
     """`for_` over what only data tells the length of. Where a round makes another type of a variable, as of None or of
     0, the first one runs before the loop; `peeled` says how many did so."""
-    import torch
 
     length, at = elements.length, elements.at
 
@@ -187,9 +189,9 @@ def has_no_round(length: Any) -> bool:
 
 
 def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
-    """make([each(element) for element in elements]), where `make` is list, tuple or sum; without `each`
+    """make([each(element) for element in elements]), where `make` is list, tuple, sum or len; without `each`
     make(elements)."""
-    known = make in (list, tuple, sum)
+    known = make in (list, tuple, sum, len)
     found = elements_of(elements) if known else elements
     if not known or not isinstance(found, Open):
         return make(elements if each is None else [each(element) for element in elements])
@@ -201,11 +203,20 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
         list_.append(value(element))
         return (list_,)
 
+    if make is len:
+        return found.length
     if make is sum:
         return for_(found, lambda element, total: (total + value(element),), (0,), names="sum")[0]
     if each is None and found.stacked is not None:
         return GrownList.of(found.stacked(), "list")
     return for_(found, longer, ([],), names="list", written="list")[0]
+
+
+def repeated(elements: list[Any], times: Any) -> Any:
+    """elements * times"""
+    if not isinstance(times, torch.SymInt) or not varies(times) or len(elements) != 1:
+        return elements * times
+    return listed(Open(times, lambda _: elements[0]), lambda element: element)
 
 
 def undefined(name: str) -> Undefined:

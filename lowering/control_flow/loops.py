@@ -291,7 +291,7 @@ class Loop:
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
                 rows = gained_rows(slot, taken, name)
-                found.append(GrownList(self.first[place], rows, name, at_front=place in self.fronts))
+                found.append(GrownList.grown(self.first[place], rows, name, at_front=place in self.fronts))
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))
             if place in self.places:

@@ -258,14 +258,14 @@ def is_uniform(leaves: Sequence[Leaf], stacked: Sequence[torch.Tensor]) -> bool:
     return same and all(each.shape[1:] == stacked[0].shape[1:] and each.dtype is stacked[0].dtype for each in stacked)
 
 
-def parts_of(tensors: Sequence[Any]) -> Sequence[Any]:
+def items_of(tensors: Iterable[Any]) -> list[Any]:
     """What a list holds: tensors, and rows among them."""
-    return [*list.__iter__(tensors)] if isinstance(tensors, list) else tensors
+    return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> torch.Tensor:
     """torch.stack(tensors, dim)"""
-    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in parts_of(tensors)]
+    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in items_of(tensors)]
     whole = torch.cat(parts) if len(parts) > 1 else parts[0]
     return whole.movedim(0, dim)
 
@@ -274,7 +274,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     """torch.cat(tensors, dim)"""
     dim = dim if axis is None else axis
     parts = []
-    for each in parts_of(tensors):
+    for each in items_of(tensors):
         if isinstance(each, Rows):
             place = dim % (each.stacked.dim() - 1)
             each = each.stacked.movedim(0, place).flatten(place, place + 1)
@@ -286,26 +286,37 @@ class GrownList(Gathered):
     """A list to which a loop on data added: what it held before, and `Rows`. It is read by number, in parts, by a loop,
     by torch.stack, torch.cat and torch.tensor."""
 
-    def __init__(self, own: Sequence[Any], rows: Rows, name: str, *, at_front: bool = False) -> None:
-        held = [*list.__iter__(own)] if isinstance(own, list) else [*own]
-        for each in held:
-            if isinstance(each, Rows) and each.element.spec != rows.element.spec:
-                raise CaptureError(
-                    f"the list {name!r} gains elements of several structures in loops on data",
-                    source=user_line(),
-                    hint="use a list for each",
-                )
+    def __init__(self, held: Iterable[Any], element: Element, name: str) -> None:
+        every = [*held]
+        if any(isinstance(each, Rows) and each.element.spec != element.spec for each in every):
+            raise CaptureError(
+                f"the list {name!r} gains elements of several structures in loops on data",
+                source=user_line(),
+                hint="use a list for each",
+            )
+        super().__init__(every)
+        self.name, self.element = name, element
+
+    @classmethod
+    def grown(cls, own: Iterable[Any], rows: Rows, name: str, *, at_front: bool = False) -> GrownList:
+        """A list after a loop that added rows at its end, or each of them at its front."""
+        held = items_of(own)
         if at_front:
             rows = Rows([each.flip(0) for each in rows.parts], rows.element)
-        super().__init__([rows, *held] if at_front else [*held, rows])
-        self.name, self.element = name, rows.element
+        return cls([rows, *held] if at_front else [*held, rows], rows.element, name)
 
     @classmethod
     def of(cls, stacked: torch.Tensor, name: str) -> GrownList:
-        """The list of the rows of a tensor; of numbers where it has one dimension."""
-        if stacked.dim() == 1 and stacked.dtype is torch.int64:
-            return cls((), Rows([stacked], Element(LEAF, (Leaf("int"),))), name)
-        return cls((), Rows([stacked], Element(LEAF, (Leaf("tensor"),))), name)
+        """The list of the rows of a tensor; of numbers where it has one dimension of integers."""
+        number = stacked.dim() == 1 and stacked.dtype is torch.int64
+        element = Element(LEAF, (Leaf("int" if number else "tensor"),))
+        return cls([Rows([stacked], element)], element, name)
+
+    def __add__(self, other: Any) -> Any:
+        return GrownList([*items_of(self), *items_of(other)], self.element, self.name)
+
+    def __radd__(self, other: Any) -> Any:
+        return GrownList([*items_of(other), *items_of(self)], self.element, self.name)
 
     def wholes(self) -> list[torch.Tensor]:
         """The parts of all elements, stacked."""
@@ -345,7 +356,7 @@ class GrownList(Gathered):
                 hint="reverse all of it, or take the part first",
             )
         taken = [each.flip(0) if backwards else each[place] for each in wholes]
-        return GrownList((), Rows(taken, self.element), self.name)
+        return GrownList([Rows(taken, self.element)], self.element, self.name)
 
     def __iter__(self) -> Any:
         columns = [each.unbind(0) for each in self.wholes()]
@@ -354,15 +365,21 @@ class GrownList(Gathered):
     def append(self, element: Any) -> None:
         super().append(element)
 
+    def __len__(self) -> int:
+        return self.wholes()[0].shape[0].__index__()  # which fixes a size, unless the call is rewritten
+
+    def __bool__(self) -> bool:
+        return bool(self.wholes()[0].shape[0] > 0)
+
     def refused(self, *_: Any) -> Any:
         """Raises CaptureError: how many there are only data tells."""
         raise CaptureError(
-            f"how many elements the list {self.name!r} has only data tells, and they are counted",
+            f"the list {self.name!r}, whose length varies, is searched or changed in another way than by append",
             source=user_line(),
-            hint="stack the list, and take the size of the result",
+            hint="stack the list, and work on the tensor",
         )
 
-    __len__ = __bool__ = __contains__ = refused
+    __contains__ = refused
     insert = pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
 
 

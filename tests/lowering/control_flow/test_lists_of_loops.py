@@ -127,9 +127,23 @@ def summed(x: Tensor) -> Any:
     return sum(row.cumsum(0) for row in x) + sum([row * 2 for row in x])
 
 
+def counted(x: Tensor) -> tuple[Tensor, Any]:
+    rows = [row * 2 for row in x]
+    weights, ones = [0.5] * len(rows), [1] * len(x)
+    made = torch.stack(rows) * torch.tensor(weights)[:, None, None] + torch.tensor(ones)[:, None, None] * len(rows)
+    return made if rows else x, len(ones)
+
+
+def joined_lists(x: Tensor) -> Tensor:
+    places = list(range(x.shape[1]))
+    placed = [-1] + places[1:] + [places[-1], x.shape[0]]  # noqa: RUF005
+    return torch.cat([x, x[:, :1], x[:, :1]], 1) * torch.tensor(placed, dtype=torch.float32)[:, None]
+
+
 LOOPS = [
     state_of_none, Cells().eval(), Gated().eval(), moments, returns_of_rewards, backwards, rows_of_batch,
     rows_by_number, rows_padded, rows_in_pairs, pairs_in_a_list, places_of_range, largest_row, summed,
+    counted, joined_lists,
 ]  # fmt: skip
 
 
