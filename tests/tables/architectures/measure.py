@@ -160,7 +160,8 @@ def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: AbstractCon
 
 def eager_answers(model: torch.nn.Module, sets: Sets) -> tuple[bool, dict[str, str]]:
     """Whether eager answers the example the same way twice, and why it refuses other calls, by their name. Raises what
-    it raises for the example."""
+    it raises for the example. A copy answers: some models keep the size of the last call."""
+    model = copy.deepcopy(model)
     with torch.no_grad():
         first, second = (model(**copied(dict(sets.example))) for _ in range(2))
     with register_classes(first):
