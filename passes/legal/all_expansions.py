@@ -29,7 +29,7 @@ Function = Expansion
 
 COVERED = frozenset((
     "CastLike", "GroupNormalization", "SequenceMap", "SoftmaxCrossEntropyLoss", "Softplus",
-    "MeanVarianceNormalization",
+    "MeanVarianceNormalization", "Swish",
 ))  # fmt: skip
 """Operators of which ONNX's definition is never taken."""
 

@@ -20,7 +20,7 @@ from irkit.support.results import as_tuple
 from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
-from passes.legal.runtime import draws, int64, texts
+from passes.legal.runtime import activations, draws, int64, texts
 from passes.legal.runtime.images import affine_grid, global_lp_pool, mean_variance_normalization
 from passes.legal.runtime.int64 import is_confused
 from passes.legal.runtime.neighbours import max_unpool
@@ -594,6 +594,6 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "DFT": cut_spectrum, "OneHot": one_hot,
     "SoftmaxCrossEntropyLoss": softmax_cross_entropy, "AffineGrid": affine_grid,
     "MeanVarianceNormalization": mean_variance_normalization,
-    **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,
+    **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS, **activations.EXPANSIONS,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""
