@@ -153,7 +153,7 @@ class Calls(Asking):
 
     def called(self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What a module gives."""
-        if self.tracer.frames or any(self.likes.first(module).hooks):
+        if self.tracer.frames:
             return forward(*args, **kwargs)
         tensors: list[Traced] = []
         objects: list[Any] = []
@@ -164,6 +164,8 @@ class Calls(Asking):
                 arguments = self.key_of((args, kwargs), tensors, objects, values)
                 key = (self.likes.numbers[id(module)], surroundings(), arguments)
                 below = self.likes.of(module)
+                if any(below.hooks):
+                    raise Unmatched
                 require_asked_only(below.parts, objects)
             except Unmatched:
                 key = below = None
@@ -561,36 +563,41 @@ def reuse_equal_modules(tracer: Tracer) -> Iterator[None]:
     try:
         for cls, name, watch in watches:
             setattr(cls, name, watch)
-        forwards = {cls: forward_of(calls, cls) for cls in set(map(type, likes.chosen))}
+        if not likes.forwards:
+            forwards = {cls: forward_of(likes.running, cls) for cls in set(map(type, likes.chosen))}
+            likes.forwards.update({id(module): forwards[type(module)](module) for module in likes.chosen})
+        likes.running.append(calls)
         for module in likes.chosen:
-            module.__dict__["forward"] = forwards[type(module)](module)
+            module.__dict__["forward"] = likes.forwards[id(module)]
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         if calls.marked:  # not everything takes a mark for the number that it is
             raise Unequal from error
         raise
     finally:
+        likes.running.clear()
         for module in likes.chosen:
             module.__dict__.pop("forward", None)
         for cls, name, _ in watches:
             delattr(cls, name)
 
 
-def forward_of(calls: Calls, cls: type) -> Callable[[torch.nn.Module], Callable[..., Any]]:
-    """The forward of modules of a class that looks for a call like it first, as a function of the module."""
+def forward_of(running: Sequence[Calls], cls: type) -> Callable[[torch.nn.Module], Callable[..., Any]]:
+    """The forward of modules of a class that looks for a call like it first, in the run that is being made: a function of
+    the module, whose attribute it is in every run, so that it is no change of that."""
     own = cls.forward
     if not inspect.isfunction(own):
-        return lambda module: functools.wraps(module.forward)(
-            functools.partial(met_first, calls, module, module.forward)
-        )
+        return lambda module: functools.wraps(module.forward)(functools.partial(met_first, running, module))
 
     @functools.wraps(own)
     def forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return calls.called(module, types.MethodType(own, module), args, kwargs)
+        return running[-1].called(module, types.MethodType(cls.forward, module), args, kwargs)
 
     return functools.partial(types.MethodType, forward)
 
 
-def met_first(calls: Calls, module: torch.nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def met_first(running: Sequence[Calls], module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """What a module gives, where it may be like one that was called."""
-    return calls.called(module, forward, args, kwargs)
+    own = inspect.getattr_static(type(module), "forward")
+    bound = own.__get__(module, type(module)) if hasattr(own, "__get__") else own
+    return running[-1].called(module, bound, args, kwargs)

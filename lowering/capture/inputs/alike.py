@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -39,14 +40,16 @@ class Below:
     def of(cls, module: torch.nn.Module) -> Below:
         """A module as it stands."""
         parts = [each for _, each in modules_below(module)]
-        contents = Contents.of(containers_in(parts))
-        state = tuple(map(own_state, parts))
+        own = [own_attributes(each) for each in parts]
+        contents = Contents.of(containers_in(parts, own))
+        state = tuple(map(state_of, own))
         return cls(parts, attributes_of(parts), contents, hooks_below(parts), state, list(weights_of(parts)))
 
     def is_untouched(self) -> bool:
         """Whether the module and its children hold the very attributes and weights that they held."""
-        now = attributes_of(self.parts)
-        return len(now) == len(self.objects) and all(map(is_, now, self.objects)) and self.contents.are_untouched()
+        now, then = [one.__dict__ for one in self.parts], self.objects
+        same = sum(map(len, now)) == len(then) and all(map(is_, chain.from_iterable(map(dict.values, now)), then))
+        return same and self.contents.are_untouched()
 
     def differences(self, other: Below) -> frozenset[tuple[int, str]] | None:
         """The attributes in which a module differs from another, with their places among its children; None where
@@ -66,24 +69,23 @@ class Likes:
     """The modules of a model that are like another one: their `numbers`, by identity, which those have in common that
     are equal but for their weights; and the simple attributes in which modules of one class differ. `below` has what
     those are made of that were called: most are inside one that is taken over, and never are. `compared` has the
-    differences that were looked at."""
+    differences that were looked at. `running` is empty but while a model runs, and tells what its modules call then."""
 
     numbers: Mapping[int, int] = {}
     chosen: Sequence[torch.nn.Module] = ()
     different: Sequence[tuple[type, str]] = ()
     below: dict[int, Below] = attrs.field(factory=dict)
     compared: dict[tuple[int, int], frozenset[tuple[int, str]] | None] = attrs.field(factory=dict)
+    forwards: dict[int, Callable[..., Any]] = attrs.field(factory=dict)
+    running: list[Any] = attrs.field(factory=list)
 
     def of(self, module: torch.nn.Module) -> Below:
         """What one of them is made of now."""
-        known = self.first(module)
-        return known if known.is_untouched() else Below.of(module)
-
-    def first(self, module: torch.nn.Module) -> Below:
-        """What one of them was made of when it was first called."""
         known = self.below.get(id(module))
         if known is None:
             known = self.below[id(module)] = Below.of(module)
+        elif not known.is_untouched():
+            known = Below.of(module)
         return known
 
     def differences(self, one: Below, other: Below) -> frozenset[tuple[int, str]] | None:
@@ -189,30 +191,28 @@ def different(modules: Iterable[torch.nn.Module]) -> list[tuple[type, str]]:
 
 
 def attributes_of(parts: Sequence[torch.nn.Module]) -> list[Any]:
-    """The attributes of modules, but for a `forward` of their own."""
-    return [held for one in parts for name, held in one.__dict__.items() if name != "forward"]
+    """The attributes of modules."""
+    return list(chain.from_iterable([one.__dict__.values() for one in parts]))
 
 
-def containers_in(parts: Sequence[torch.nn.Module]) -> list[Any]:
-    """The dicts, lists and sets among the attributes of modules, but for hooks."""
-    return [
-        held
-        for one in parts
-        for name, held in one.__dict__.items()
-        if type(held) in CONTAINERS and (name in KEPT or name not in OWN)
-    ]
+def own_attributes(module: torch.nn.Module) -> dict[str, Any]:
+    """The attributes of a module that not every module has."""
+    return {name: held for name, held in module.__dict__.items() if name not in OWN}
 
 
-KEPT = frozenset(("_parameters", "_buffers", "_modules"))
-"""Attributes of each module whose contents tell what it computes."""
+def containers_in(parts: Sequence[torch.nn.Module], own: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The dicts, lists and sets among the attributes of modules, but for hooks: those of each module whose contents tell
+    what it computes, and those among its `own`."""
+    kept = [held for one in parts for held in (one._parameters, one._buffers, one._modules)]
+    return kept + [held for each in own for held in each.values() if type(held) in CONTAINERS]
 
 
-def own_state(module: torch.nn.Module) -> dict[str, Any]:
-    """The attributes of one module."""
+def state_of(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of one module by what they are compared by, but for a `forward` of its own."""
     return {
         name: each if type(each) in SIMPLE or issubclass(type(each), SIMPLE) else Same(each)
-        for name, each in module.__dict__.items()
-        if name not in OWN and name != "forward"
+        for name, each in own.items()
+        if name != "forward"
     }
 
 

@@ -108,7 +108,8 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 def held_by_modules(modules: Sequence[tuple[str, torch.nn.Module]]) -> list[Any]:
     """The children and buffers of modules."""
-    return [held for _, each in modules for inside in (each._modules, each._buffers) for held in inside.values()]
+    full = [inside for _, each in modules for inside in (each._modules, each._buffers) if inside]
+    return list(chain.from_iterable(map(dict.values, full)))
 
 
 def modules_below(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
