@@ -21,6 +21,7 @@ from typing import Any
 
 import attrs
 import torch
+from torch.autograd import forward_ad
 
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
@@ -293,6 +294,14 @@ def effects_of(tracer: Tracer) -> tuple[Any, ...]:
         dict(tracer.symbols), len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
         len(tracer.unexplained), len(tracer.asked.fixed), len(record.small),
     )  # fmt: skip
+
+
+def surroundings() -> Any:
+    """What of torch's own state tells how a module computes. Raises Unmatched where gradients are recorded."""
+    transforms = torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
+    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or transforms:
+        raise Unmatched
+    return (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype())
 
 
 class Unmet:

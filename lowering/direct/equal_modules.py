@@ -23,7 +23,6 @@ from typing import Any, cast
 import attrs
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
-from torch.autograd import forward_ad
 
 from irkit import dims
 from irkit.core import walk
@@ -46,6 +45,7 @@ from lowering.direct.caches import (
     Watch,
     effects_of,
     is_asked_only,
+    surroundings,
 )
 from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
@@ -512,14 +512,6 @@ def fresh_of(results: Any) -> list[Value]:
     return [value for part in each for value in fresh_of(part)]
 
 
-def surroundings() -> Any:
-    """What of torch's own state tells how a module computes. Raises Unmatched where gradients are recorded."""
-    transforms = torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
-    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or transforms:
-        raise Unmatched
-    return (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype())
-
-
 # ---------------------------------------------------------------------------------------------- equal modules
 
 
@@ -583,8 +575,8 @@ def reuse_equal_modules(tracer: Tracer) -> Iterator[None]:
 
 
 def forward_of(running: Sequence[Calls], cls: type) -> Callable[[torch.nn.Module], Callable[..., Any]]:
-    """The forward of modules of a class that looks for a call like it first, in the run that is being made: a function of
-    the module, whose attribute it is in every run, so that it is no change of that."""
+    """The forward of modules of a class that looks for a call like it first, in the run that is being made: a function
+    of the module, whose attribute it is in every run, so that it is no change of that."""
     own = cls.forward
     if not inspect.isfunction(own):
         return lambda module: functools.wraps(module.forward)(functools.partial(met_first, running, module))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ class Bound:
         program raises, and ContractError for what a run in place has used up already.
         """
         args, kwargs = args if type(args) is tuple else sequence_of(args), kwargs or {}
-        if kept is not None and self.overwritten and not kept.unused.acquire(blocking=False):
+        if kept is not None and self.overwritten and kept.unused is not None and not kept.unused.acquire(False):
             raise ContractError(
                 "what this call was given to go on from was overwritten by an earlier one",
                 hint="go on from what that call returned, or bind the program without in_place",
@@ -129,7 +130,7 @@ class Bound:
     ) -> tuple[Any, Mapping[str, int]] | None:
         """(inputs, sizes) of a call that the program plainly takes; None for what needs a closer look."""
         if kept is not None and self.step is not None and kept.names is self.names and not args:
-            given = self.step.given(kwargs, kept.held)
+            given = self.step.given(kwargs, kept)
             if given is not None:
                 return given
         leaves = self.leaves(args, kwargs, kept)
@@ -243,9 +244,11 @@ class Bound:
                 raise breach(check)
         if self.is_sized_by_data:
             self.check_sizes_after(sizes, [value_at(exit_, found, vector) for exit_ in self.exits])
-        held = [found[i] for i in self.computed_next] or [value_at(exit_, found, vector) for exit_ in self.next]
-        kept = Kept(self.names, held, program)
-        return self.build(self.shown.held(found, vector)), kept
+        held, places = found, self.computed_next
+        if not goes_on or not places:  # what a first run gives beside is as long as the prompt, and not kept with it
+            held, places = [value_at(exit_, found, vector) for exit_ in self.next], range(len(self.next))
+        unused = threading.Lock() if self.overwritten else None
+        return self.build(self.shown.held(found, vector)), Kept(self.names, held, places, program, unused)
 
     def overwritten_values(self, vector: Any) -> Mapping[str, Any]:
         """The values that are overwritten, by the name of the output that is written there."""

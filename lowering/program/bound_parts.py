@@ -74,28 +74,29 @@ class Argument:
 
 @attrs.frozen(eq=False)
 class Kept:
-    """What a run of the program `source` keeps for the next one: values as ONNX Runtime holds them, in the order of the
-    `names` of the inputs that take them.
+    """What a run of the program `source` keeps for the next one: values as ONNX Runtime holds them, of which those at
+    `places` are for the inputs of these `names`.
 
     `kept["past_key_values.0.key"]` is one as a torch tensor, in the same memory. What is given to a run in place is
-    used up by it.
+    used up by it, which `unused` tells.
     """
 
     names: Sequence[str]
-    held: Sequence[Any]
+    held: Any
+    places: Sequence[int]
     source: Program
-    unused: threading.Lock = attrs.field(factory=threading.Lock, repr=False)
+    unused: threading.Lock | None = attrs.field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return tensor_held(self.values[name])
 
     def __len__(self) -> int:
-        return len(self.held)
+        return len(self.names)
 
     @property
     def values(self) -> Mapping[str, Any]:
         """The values as ONNX Runtime holds them, by name."""
-        return dict(zip(self.names, self.held, strict=True))
+        return dict(zip(self.names, [self.held[place] for place in self.places], strict=True))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All of them, by name."""

@@ -17,6 +17,7 @@ from lowering.program.bound_parts import (
     Argument,
     Entry,
     Exit,
+    Kept,
     put,
     sizes_without,
     tensor_crossing,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 MISSING = object()
 """In the place of an argument that is not given."""
 
+
+WHOLE = frozenset(dtype for dtype in SHARED if not dtype.is_floating_point and not dtype.is_complex)
+"""Element types of integers that cross as they are."""
 
 Row = tuple[int, int, str, "torch.dtype | None", bool, Entry]
 """An input of a step: its number, its place among what is kept (-1 for none), the argument that it is ("" for a buffer
@@ -51,9 +55,12 @@ class Step:
     known: Sizes
     state: Mapping[str, torch.Tensor]
 
-    def given(self, kwargs: Mapping[str, Any], held: Sequence[Any]) -> tuple[Any, Mapping[str, int]] | None:
+    def given(self, kwargs: Mapping[str, Any], kept: Kept) -> tuple[Any, Mapping[str, int]] | None:
         """(inputs, sizes) for named arguments beside what is kept; None for what needs a closer look, because it is not
-        allowed, or not plain."""
+        allowed, or not plain.
+
+        After a run of the session the processor's caches hold other memory, so that what is asked of a tensor takes ten
+        times as long as else: it is asked once, and integers not of sign bits and gradients, which they do not have."""
         get, seen = kwargs.get, 0
         for name, value, is_none in self.constants:
             given = get(name, MISSING)
@@ -65,11 +72,11 @@ class Step:
             if given is not value and not same_scalar(given, value):
                 return None
             seen += 1
-        shapes, vector = list(self.shapes), held_values()
+        shapes, vector, held, places = list(self.shapes), held_values(), kept.held, kept.places
         push = vector.push_back
         for i, at, name, plain, is_read, entry in self.rows:
             if at >= 0:
-                value = held[at]
+                value = held[places[at]]
                 push(value)
                 if is_read:
                     shapes[i] = value.shape()
@@ -83,10 +90,10 @@ class Step:
                 and given.layout is torch.strided
                 and given.is_cpu
                 and given.is_contiguous()
-                and not (given.is_neg() or given.requires_grad)
-                and 0 not in given.shape
+                and (plain in WHOLE or not (given.is_neg() or given.requires_grad))
+                and 0 not in (shape := given.shape)
             ):
-                shapes[i] = given.shape
+                shapes[i] = shape
                 push(to_dlpack(given), False)
                 continue
             tensor = tensor_crossing(entry, given) if name else self.state[entry.name]
@@ -135,31 +142,36 @@ def step_of(
 @attrs.frozen(eq=False)
 class Shown:
     """What a call gives, of the results of the session: `leaves` with the constants among them, and for each other leaf
-    its place, its kind and the result that it is."""
+    its place, which output it is in whose memory a tensor is made (-1 for what is not so), its kind, and the result."""
 
     leaves: list[Any]
-    places: Sequence[tuple[int, str, Exit]]
+    places: Sequence[tuple[int, int, str, Exit]]
 
     @classmethod
     def of(cls, outputs: Sequence[tuple[str, Any]], exits: Sequence[Exit], left_out: frozenset[int]) -> Shown:
         """Those of a program, without what is left out, in whose place is None."""
         leaves = [what if kind == "constant" else None for kind, what in outputs]
         places = [
-            (i, kind, exits[what]) for i, (kind, what) in enumerate(outputs) if kind != "constant" and i not in left_out
+            (i, exits[what].output if kind == "result" and is_shared(exits[what]) else -1, kind, exits[what])
+            for i, (kind, what) in enumerate(outputs)
+            if kind != "constant" and i not in left_out
         ]
         return cls(leaves, places)
 
     def held(self, found: Any, given: Any) -> list[Any]:
         """The leaves, of what a run found and was given."""
         leaves = self.leaves.copy()
-        for i, kind, exit_ in self.places:
-            value = value_at(exit_, found, given)
-            leaves[i] = (
-                from_capsule(value.to_dlpack())
-                if kind == "result" and exit_.given is exit_.dtype and exit_.given in SHARED and not exit_.is_complex
-                else leaf_held(kind, exit_, value)
-            )
+        for i, output, kind, exit_ in self.places:
+            if output >= 0:
+                leaves[i] = from_capsule(found.dlpack_at(output))
+            else:
+                leaves[i] = leaf_held(kind, exit_, value_at(exit_, found, given))
         return leaves
+
+
+def is_shared(exit_: Exit) -> bool:
+    """Whether a result is a tensor in the memory of ONNX Runtime as it lies there."""
+    return exit_.given is exit_.dtype and exit_.given in SHARED and not exit_.is_complex
 
 
 def value_at(exit_: Exit, found: Any, given: Any) -> Any:

@@ -201,8 +201,8 @@ def own_attributes(module: torch.nn.Module) -> dict[str, Any]:
 
 
 def containers_in(parts: Sequence[torch.nn.Module], own: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The dicts, lists and sets among the attributes of modules, but for hooks: those of each module whose contents tell
-    what it computes, and those among its `own`."""
+    """The dicts, lists and sets among the attributes of modules, but for hooks: those of each module whose contents
+    tell what it computes, and those among its `own`."""
     kept = [held for one in parts for held in (one._parameters, one._buffers, one._modules)]
     return kept + [held for each in own for held in each.values() if type(held) in CONTAINERS]
 
