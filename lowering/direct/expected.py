@@ -344,6 +344,16 @@ def with_diagonal(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
     return like_first(tracer, args, kwargs, twins)
 
 
+def row_of(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """select(x, dim, index), whose index lies within the dimension, of which both may be computed"""
+    given = {**dict(zip(("self", "dim", "index"), args, strict=False)), **kwargs}
+    size, index = args[0].shape[axis_of(given["dim"], args[0].rank)], given["index"]
+    if type(index) is not int:
+        tracer.asked.required(sympy.Lt(index, size))
+        if not sympy.sympify(index).is_nonnegative:
+            tracer.asked.required(sympy.Ge(index, -size))
+
+
 def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """select_scatter(x, row, dim, index), whose index lies within the dimension"""
     given = {**dict(zip(("self", "src", "dim", "index"), args, strict=False)), **kwargs}
@@ -432,7 +442,7 @@ KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
     "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
     "aten::linalg_lstsq": least_squares, "aten::einsum": summed, "aten::unflatten": unflattened,
-    "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
+    "aten::select": row_of, "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
