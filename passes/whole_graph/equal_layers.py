@@ -308,12 +308,11 @@ def kinds_of(values: Sequence[Value]) -> list[int]:
     have are one object in most graphs, and are compared once."""
     held: dict[object, int] = {}
     numbers: dict[object, int] = {}
-    parts = [(value.op, value.type, value.attributes, value.bodies) for value in values]
-    objects = [(op, *map(id, rest)) for op, *rest in parts]
-    for key, each in zip(objects, parts, strict=True):
-        if key not in held:
-            held[key] = numbers.setdefault(each, len(numbers))
-    return [held[key] for key in objects]
+    objects = [(v.op, id(v.type), id(v.attributes), id(v.bodies)) for v in values]
+    for key, value in dict(zip(objects, values, strict=True)).items():
+        alike = (value.op, value.type, value.attributes, value.bodies)
+        held[key] = numbers.setdefault(alike, len(numbers))
+    return list(map(held.__getitem__, objects))
 
 
 def as_text(kinds: Sequence[object]) -> str:
