@@ -1,11 +1,11 @@
 """Sizes 0 and 1, which models tend to ask about: whether the same graph is right for them.
 
-Where every question that was asked has the same answer at such a size, the run would be the same. Where one differs,
-the model is run once more at that size: if the graph is equal, the question did not matter, and the condition that it
-left is widened; if not, or if the model raises, the size stays refused.
+Where all that was asked has the same answer at such a size, the run would be the same. Where one differs, the model is
+run once more there: if the graph is equal, the question did not matter, and the condition that it left is widened; if
+not, or if the model raises, the size stays refused.
 
 Where branches are asked for, sizes around the example that conditions refuse are run, too: what the model does there is
-a branch, which is taken where the conditions of that run hold.
+a branch, taken where the conditions of that run hold.
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ from lowering.direct.request import Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
+from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.size_branches import Way, can_branch, divisors_of, relation_value
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
 Sizes = Mapping[str, int]
-MORE = 3
-"""How often a model is run once more for several small sizes at once."""
-MOST = 4
-"""Of how many names small sizes are looked at together."""
+MORE, MOST = 3, 4
+"""How often a model is run once more for several small sizes at once, and of how many names these are."""
 
 
 @attrs.frozen(eq=False)
@@ -397,13 +396,13 @@ def is_of_one(guard: Guard, found: Found, other: Run) -> bool:
 
 def is_either(expr: Any, other: Any) -> bool:
     """Whether a condition, or one of those that it is made of by "or", holds where another one does not."""
-    return as_said(sympy.Not(other)) in (as_said(each) for each in sympy.Or.make_args(expr))
+    return as_said(sympy.Not(other)) in map(as_said, sympy.Or.make_args(expr))
 
 
 def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list[Any]:
     """The conditions of another run that are not kept for both; none where one of them is not of sizes."""
     kept = {guard.expr for guard in found.guards if not is_of_one(guard, found, other)}
-    new = [guard for guard in other.guards if guard.expr is not None and guard.expr not in kept]
+    new = [guard for guard in other.guards if guard.is_before_a_run and guard.expr not in kept]
     other_way = {as_said(sympy.Not(guard.expr)) for guard in against}
     if not all(is_asked(guard, found.run.request) or guard.expr in other_way for guard in new):
         return []
@@ -415,12 +414,12 @@ def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list
     return [each for each in dict.fromkeys((*exprs, *map(as_said, least))) if each not in kept and each != sympy.true]
 
 
-def branch_there(found: Found, low: Lowered, other: Run) -> Graph | None:
-    """The graph of another run as a branch; None where none is asked for, or that cannot be one."""
+def branch_there(found: Found, low: Lowered, other: Run) -> Watched | None:
+    """The graph of another run as a branch, with what it checks; None where none is asked for or can be."""
     if not found.branching or other.out_spec != found.run.out_spec:
         return None
     there = lowered_run(other, other.guards, other.request.ranges)
-    return there.graph if can_branch(low, there) else None
+    return there.watched if can_branch(low, there) else None
 
 
 def agreement(low: Lowered, other: Run, point: Sizes) -> str:
@@ -455,23 +454,23 @@ def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], ho
     kept += [
         guard if guard.expr is None else only_at(guard, point, before)
         for guard in other.guards
-        if guard.text not in told and holds(guard.expr, point) is not True
+        if guard.text not in told and not guard.is_of_data and holds(guard.expr, point) is not True
     ]
     return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True)))
 
 
-def way_at(found: Found, other: Run, point: Sizes, graph: Graph) -> Way:
-    """The way of another run at a point, taken where its conditions hold there: elsewhere the first run may be right.
-    Raises Unsupported for conditions that ONNX cannot say."""
-    where = sympy.And(being_at(point), *(being(each.expr, point) for each in other.guards if each.expr is not None))
+def way_at(found: Found, other: Run, point: Sizes, graph: Watched) -> Way:
+    """The way of another run at a point, taken where its conditions on sizes hold there: elsewhere the first run may be
+    right. Raises Unsupported for conditions that ONNX cannot say."""
+    where = sympy.And(being_at(point), *(being(g.expr, point) for g in other.guards if g.is_before_a_run))
     relation_value(where)
     return Way(where, graph, point)
 
 
 def gives_the_same(found: Found, other: Run) -> bool:
-    """Whether the results of another run are the very values of the one before it, under conditions on sizes alone, so
-    that there is nothing to compare; False where state is written or data are checked, which is looked at in graphs.
-    Raises LoweringError for a condition that no text can say."""
+    """Whether the results of another run are the very values of the one before it, under conditions on sizes alone;
+    False where state is written or data are checked, which is looked at in graphs. Raises LoweringError for a condition
+    that no text can say."""
     first = found.run
     told = {guard.text for guard in found.guards}
     new = [guard for guard in other.guards if guard.text not in told]

@@ -11,7 +11,7 @@ import attrs
 import sympy
 
 from irkit import dims
-from irkit.build import call, op, shape_vector
+from irkit.build import call, const, op, shape_vector
 from irkit.build.retyping import inferred_type
 from irkit.core import walk
 from irkit.core.blobs import Blob
@@ -21,27 +21,28 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.hand.sizes import retyped_values
 from irkit.nodes.bodies import sealed_graph
 from irkit.nodes.calls import applied_body
+from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
+from lowering.fold.scope import Check
 from lowering.tensors.promotion import scalar
 
 
 @attrs.frozen(eq=False)
 class Way:
-    """The graph that computes what the model does where a relation of sizes holds; where that is a point, `sizes` are
-    those of its names."""
+    """The graph that computes what the model does where a relation of sizes holds, with the conditions on data that it
+    is right under; where that is a point, `sizes` are those of its names."""
 
     where: Any
-    graph: Graph
+    watched: Watched
     sizes: Mapping[str, int] = MappingProxyType({})
 
 
 def can_branch(low: Lowered, other: Lowered) -> bool:
     """Whether two graphs over the same parameters can be branches of one: they give as many tensors of the same types
-    but for sizes, write no state, and nothing of data is checked in them."""
+    but for sizes, and write no state."""
     first, second = low.graph, other.graph
-    plain = not (low.checks or other.checks or low.initial_state or other.initial_state)
     return (
-        plain
+        not (low.initial_state or other.initial_state)
         and first.params == second.params
         and low.outputs == other.outputs
         and all(map(alike, first.results, second.results))
@@ -58,36 +59,57 @@ def alike(value: Value, other: Value) -> bool:
 
 def with_size_branches(low: Lowered, ways: Sequence[Way]) -> Lowered:
     """The same with a branch for each of the ways, the last one asked first; the very same for none."""
-    return attrs.evolve(low, graph=reduce(branched, ways, low.graph)) if ways else low
+    if not ways:
+        return low
+    made = reduce(branched, ways, low.watched)
+    return attrs.evolve(low, graph=made.graph, checks=made.checks)
 
 
-def branched(graph: Graph, way: Way) -> Graph:
-    """The graph whose results another one computes where the sizes are those of its way."""
-    theirs = results_there(graph, way)
-    order = (*graph.order, *walk.post_order(tuple(theirs)))
+def branched(watched: Watched, way: Way) -> Watched:
+    """The graph whose results another one computes where the sizes are those of its way. What one of them checks need
+    hold only where that one computes the results."""
+    graph, ours, count = watched.graph, watched.whole.results, len(watched.graph.results)
+    found = results_there(graph, way)
+    order = (*watched.whole.order, *walk.post_order(tuple(found)))
     captures = (*graph.params, *(v for v in dict.fromkeys(order) if is_weight(v)))
-    bodies = {
-        name: sealed_graph((), results, captures, name)
-        for name, results in (("then_branch", theirs), ("else_branch", list(graph.results)))
+    told = {told_by(check): check for check in (*watched.told, *way.watched.told)}
+    mine, theirs = (
+        dict(zip(map(told_by, checks), values, strict=True))
+        for checks, values in ((watched.told, ours[count:]), (way.watched.told, found[count:]))
+    )
+    always = const(True)
+    sides = {
+        "then_branch": [*found[:count], *(theirs.get(key, always) for key in told)],
+        "else_branch": [*ours[:count], *(mine.get(key, always) for key in told)],
     }
+    bodies = {name: sealed_graph((), results, captures, name) for name, results in sides.items()}
     flag = relation_value(way.where)
-    made = call("If", [flag, *captures], {"captures": len(captures), **bodies}, outputs=len(graph.results))
-    return attrs.evolve(graph, results=made if isinstance(made, tuple) else (made,))
+    made = call("If", [flag, *captures], {"captures": len(captures), **bodies}, outputs=count + len(told))
+    values = made if isinstance(made, tuple) else (made,)
+    checks = [attrs.evolve(check, condition=v) for check, v in zip(told.values(), values[count:], strict=True)]
+    return Watched.of(attrs.evolve(graph, results=values[:count]), checks)
+
+
+def told_by(check: Check) -> tuple[str, str]:
+    """What two checks are the same by, each in its way."""
+    return check.text, check.source
 
 
 def results_there(graph: Graph, way: Way) -> list[Value]:
-    """The results of a way. Those of one at a point are said to have the sizes of the graph's own results where these
-    are the same there. They are computed for its very numbers where values that are equal there alone were found to be
-    one."""
-    found = list(way.graph.results)
+    """The results of a way, then what it checks. The results of one at a point are said to have the sizes of the
+    graph's own where these are the same there. They are computed for its very numbers where values that are equal there
+    alone were found to be one."""
+    whole = way.watched.whole
+    found = list(whole.results)
     if not way.sizes:
         return found
     point: dict[Any, dims.Dim] = {dims.symbol(name): size for name, size in way.sizes.items()}
-    if not all(map(is_general, way.graph.order)):
-        params = tuple(at_point(param, point) for param in way.graph.params)
-        found = list(retyped_values(applied_body(way.graph, params, sizes=point)))
-    pairs = zip(found, graph.results, strict=True)
-    return [of_sizes(v, ours) if type_at(v, point) == type_at(ours, point) else v for v, ours in pairs]
+    if not all(map(is_general, whole.order)):
+        params = tuple(at_point(param, point) for param in whole.params)
+        found = list(retyped_values(applied_body(whole, params, sizes=point)))
+    pairs = zip(found, graph.results, strict=False)
+    made = [of_sizes(v, ours) if type_at(v, point) == type_at(ours, point) else v for v, ours in pairs]
+    return [*made, *found[len(made) :]]
 
 
 def is_general(value: Value) -> bool:
@@ -150,8 +172,9 @@ SHARED = 1024
 
 
 def of_sizes(value: Value, like: Value) -> Value:
-    """The value, said to have the sizes of another, which it has where it is computed."""
-    if same_types(value.type, like.type) is True:
-        return value
+    """The value, said to have the sizes of another, which it has where it is computed; as it is where only data tells
+    these."""
     shape = like.type.shape if isinstance(like.type, Tensor) else ()
+    if same_types(value.type, like.type) is True or any(map(is_unknown, shape)):
+        return value
     return op.Reshape(value, shape_vector(shape), allowzero=1)

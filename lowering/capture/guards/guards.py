@@ -28,6 +28,7 @@ from irkit.dims.syntax import Conditions, Reader, tree_of
 from lowering.capture.guards.comparisons import closed
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
+from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import line_of, trace_of
 from lowering.records.torch_internals import torch_functions
 
@@ -52,6 +53,16 @@ class Guard:
     text: str
     source: str = ""
     kind: str = "guard"
+
+    @property
+    def is_of_data(self) -> bool:
+        """Whether it hangs on a number that only data tells."""
+        return any(is_unbacked(symbol.name) for symbol in getattr(self.expr, "free_symbols", ()))
+
+    @property
+    def is_before_a_run(self) -> bool:
+        """Whether sizes and arguments alone decide it."""
+        return self.expr is not None and not self.is_of_data
 
 
 def size_of(meta: Any, axis: int) -> Any:

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import onnxruntime as ort
 import pytest
 import sympy
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from torch.nn.functional import max_pool2d, pad
 
 import irkit
@@ -89,6 +91,36 @@ def test_nothing_is_a_branch_where_its_results_are_of_other_sizes_or_none() -> N
     program = irkit.to_onnx(listed, (torch.randn(3, 4), torch.randn(4)), dynamic_shapes=shapes, rewrite=True)
     with pytest.raises(irkit.ContractError):
         program(torch.randn(1, 4), torch.randn(4))
+
+
+def counted(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    """Checks its data in two of three ways, each of them otherwise."""
+    if x.shape[0] == 1:
+        return x * 2
+    if x.shape[0] % 2 == 0:
+        torch._check(n.item() <= 5)
+        return x + n
+    torch._check(n.item() >= 3)
+    return x - n
+
+
+def test_what_a_way_checks_of_data_need_hold_only_there(tmp_path: Path) -> None:
+    program = irkit.to_onnx(counted, (torch.ones(4, 2), torch.tensor(4)), dynamic_shapes=({0: "b"}, None), rewrite=True)
+    path = program.save(tmp_path / "counted.onnx")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    for rows, number in itertools.product((1, 2, 3, 4, 5), (2, 4, 6)):
+        x, n = torch.randn(rows, 2), torch.tensor(number)
+        feeds = {"x": x.numpy(), "n": n.numpy()}
+        if rows == 1 or (number <= 5 if rows % 2 == 0 else number >= 3):
+            torch.testing.assert_close(program(x, n), counted(x, n))
+            torch.testing.assert_close(torch.from_numpy(session.run(None, feeds)[0]), counted(x, n))
+            continue
+        with pytest.raises(irkit.ContractError, match="breaks what the model asserts"):
+            program(x, n)
+        with pytest.raises(InvalidArgument, match="Gather"):
+            session.run(None, feeds)
 
 
 def test_what_is_checked_of_more_than_one_row_alone_does_not_keep_one_row_out() -> None:
@@ -175,7 +207,8 @@ def test_ways_at_other_sizes_are_branches(
 
 def test_a_loop_over_a_size_is_no_branch() -> None:
     def summed(x: torch.Tensor) -> torch.Tensor:
-        return torch.stack([x[:, i].cumsum(0) for i in range(x.shape[1] // 2)]).sum(0)
+        columns = {i: x[:, i].cumsum(0) for i in range(x.shape[1] // 2)}
+        return torch.stack([*columns.values()]).sum(0)
 
     with pytest.raises(irkit.IrkitError):
         irkit.to_onnx(summed, (torch.randn(3, 8),), dynamic_shapes=({1: "n"},), rewrite=True)(torch.randn(3, 12))
