@@ -334,6 +334,8 @@ class Sizes:
     def _floordiv(self, a: Any, b: Any) -> Value:
         """ONNX's Div of integers rounds towards zero: floor(a / b) is (a - a mod b) / b where a may be negative."""
         top, bottom = self._of(a), self._of(b)
+        if a == 1 and self.at_least(b, 0):  # of x * (1 / b) ONNX Runtime makes x / b, also of integers
+            return self._node("Neg", [self._node("Div", [self._constant((-1,)), bottom])])
         if self.at_least(a, 0) and self.at_least(b, 0):
             return self._node("Div", [top, bottom])
         return self._node("Div", [self._node("Sub", [top, self._node("Mod", [top, bottom])]), bottom])

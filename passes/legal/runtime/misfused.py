@@ -107,6 +107,29 @@ def _padded_pool(rng: np.random.Generator) -> Value:
     return op.MaxPool(op.Pad(data, pads), kernel_shape=[2, 3], strides=[int(rng.integers(1, 3)), 1])
 
 
+# ---------------------------------------------------------------------------------------------- reciprocals
+
+
+def reciprocal_apart(m: Match) -> Made:
+    """The quotient of integers with a numerator that is no constant 1"""
+    if not m.root.dtype.is_integer:
+        return decline("a reciprocal of floats times a factor is their quotient")
+    if m.one.blob is None or not m.one.blob.size or not (m.one.blob.array == 1).all():
+        return decline("the numerator is no constant 1")
+    if m.root.dtype.is_unsigned:
+        return op.Div(op.Mul(op.Div(m.y, m.y), m.one), m.y)
+    return op.Neg(op.Div(const(-m.one.blob.array), m.y))
+
+
+def _reciprocal(rng: np.random.Generator) -> Value:
+    kind = str(rng.choice(["i8", "i32", "i64", "u8", "u32"]))
+    data = param(tensor(kind, "n", 3))
+    one = np.array(1, data.dtype.numpy)
+    above = data.dtype.is_unsigned or rng.random() < 0.5
+    divisor = op.Max(data, one) if above else op.Min(data, np.array(-1, one.dtype))
+    return op.Mul(op.Div(one, divisor), data)
+
+
 def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
     """The rules for a graph, given what it knows of its symbols, and the opset that it is written in."""
     run = p.Range(hole("start"), hole("limit"), hole("step"))
@@ -118,4 +141,7 @@ def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
              sample=_padded_pool),
         Rule("cast_of_cast", one_of("Cast")(one_of("Cast")(x).named("inner")), kept_apart, True,
              "Cast(Cast(x)) -> Cast(f(Cast(x))), where the runtime leaves the inner one out", sample=_cast_twice),
+        Rule("reciprocal_of_integers", p.Div(hole("one"), hole("y")), reciprocal_apart, True,
+             "Div(1, y) -> Neg(Div(-1, y)) of integers, of which times x the runtime makes Div(x, y)",
+             sample=_reciprocal),
     )  # fmt: skip

@@ -208,6 +208,9 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("cast_of_cast", ("Cast",), "a Cast of a Cast that wraps around or rounds",
           "RemoveDuplicateCastTransformer leaves out a cast to int64 of what wraps around then, and one to 16 bits, "
           "which rounds", "an operator between them", rules=("cast_of_cast",), issue=ISSUES + "17565"),
+    Quirk("reciprocal_of_integers", ("Div",), "integers, 1 by a number, and a Mul after it",
+          "DivMulFusion makes x * (1 / y), which is 0 for y above 1, into x / y", "-(-1 / y)",
+          rules=("reciprocal_of_integers",)),
     Quirk("sum_in_steps", (*sorted(SUMS), "CumSum"),
           "more than 2**24 rows, float32, on the CPU", "it adds one by one, and stands still at 2**24",
           "sums of runs, where the size is known", rules=("sum_in_steps",), contract=True),

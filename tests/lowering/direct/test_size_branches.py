@@ -254,3 +254,19 @@ def test_a_condition_of_alternatives_is_dropped_only_where_one_of_them_holds_alw
     assert not is_always_true(sympy.Or(sympy.Ne(a, 1), both))
     assert not is_always_true(sympy.Or(sympy.Ne(a, 1), sympy.And(sympy.Eq(a, 1), b > 3)))
     assert not is_always_true(sympy.Or(sympy.Eq(a, 2), sympy.And(sympy.Eq(a, 4), b > 3)))
+
+
+def test_a_quotient_of_1_by_a_size_times_another_is_that() -> None:
+    """ONNX Runtime's DivMulFusion makes b * (1 / c) into b / c, also of integers."""
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x.sum() + x.shape[1] * (1 // x.shape[0])
+
+    def divided(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.div(1, x, rounding_mode="trunc")
+
+    program = irkit.to_onnx(scaled, (torch.zeros(3, 8),), dynamic_shapes=({0: "c", 1: "b"},))
+    for sizes in ((3, 8), (1, 8), (2, 9), (4, 3)):
+        assert program(torch.zeros(sizes)) == scaled(torch.zeros(sizes))
+    numbers = torch.tensor([5, 1, -1, -3, 2])
+    assert irkit.to_onnx(divided, (numbers,))(numbers).equal(divided(numbers))
