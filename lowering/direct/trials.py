@@ -38,7 +38,7 @@ from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
-from lowering.fold.size_branches import Way, can_branch, divisors_of, relation_value
+from lowering.fold.size_branches import Way, can_branch, divisors_of, relation_value, way_where
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
@@ -385,7 +385,7 @@ def with_way(
         found,
         guards=tuple(guard for guard in kept if guard.expr is None or not needless(guard.expr, ends)),
         notes=(*found.notes, told),
-        ways=(*found.ways, Way(sympy.And(*where), graph)),
+        ways=(*found.ways, way_where(where, graph)),
     )
 
 

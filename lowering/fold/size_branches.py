@@ -16,7 +16,7 @@ from irkit.build.retyping import inferred_type
 from irkit.core import walk
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
-from irkit.core.types import DType, Tensor, Type, map_dims, same_types
+from irkit.core.types import DType, Tensor, Type, map_dims, same_types, types_of
 from irkit.core.vocabulary import CONSTANT
 from irkit.hand.sizes import retyped_values
 from irkit.nodes.bodies import sealed_graph
@@ -35,6 +35,13 @@ class Way:
     where: Any
     watched: Watched
     sizes: Mapping[str, int] = MappingProxyType({})
+
+
+def way_where(conditions: Sequence[Any], watched: Watched) -> Way:
+    """The way that is taken where conditions on sizes hold, of which some may say what number a size is."""
+    sides: list[Any] = [each.args for each in conditions if isinstance(each, sympy.Eq)]
+    told = {dims.label(name): int(number) for name, number in sides if name.is_Symbol and number.is_Integer}
+    return Way(sympy.And(*conditions), watched, told)
 
 
 def can_branch(low: Lowered, other: Lowered) -> bool:
@@ -114,12 +121,19 @@ def results_there(graph: Graph, way: Way) -> list[Value]:
 
 def is_general(value: Value) -> bool:
     """Whether a value has the type that its operator gives for all sizes; unknown sizes may be what the type says."""
-    if not value.inputs or not isinstance(value.type, Tensor):
+    if not value.inputs:
         return True
-    found = inferred_type(value, value.inputs)
-    if not isinstance(found, Tensor) or found.rank != value.type.rank:
+    pairs = zip(types_of(inferred_type(value, value.inputs)), types_of(value.type), strict=True)
+    return all(is_as_inferred(found, said) for found, said in pairs)
+
+
+def is_as_inferred(found: Type, said: Type) -> bool:
+    """Whether a tensor that is inferred has the shape that is said of it, unknown sizes apart."""
+    if not isinstance(said, Tensor):
+        return True
+    if not isinstance(found, Tensor) or found.rank != said.rank:
         return False
-    return all(is_unknown(a) or dims.same(a, b) is True for a, b in zip(found.shape, value.type.shape, strict=True))
+    return all(is_unknown(a) or dims.same(a, b) is True for a, b in zip(found.shape, said.shape, strict=True))
 
 
 def is_unknown(dim: dims.Dim) -> bool:
