@@ -12,7 +12,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"^time-out|^more than [\d.]+ CPU seconds", "nobody", "it takes too long here"),
     (r"\.numpy\(\) is not supported", "the model", "it leaves torch, for SciPy or NumPy"),
     (r"\] \* batch_size", "the model", "Python repeats a list as often as a size says, which fixes it"),
-    (r"masking_utils.py:1524", "transformers", "it leaves out the mask of a recurrent layer for one token"),
     (r"grid_thw|vision_utils.py", "the model", "Python loops over the grids of the images, which are data"),
     (
         r"modeling_udop.py:219",
