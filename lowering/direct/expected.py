@@ -345,10 +345,10 @@ def with_diagonal(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
 
 
 def row_of(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
-    """select(x, dim, index), whose index lies within the dimension, of which both may be computed"""
+    """select(x, dim, index), whose index lies within the dimension: of one that is a name, trials tell"""
     given = {**dict(zip(("self", "dim", "index"), args, strict=False)), **kwargs}
     size, index = args[0].shape[axis_of(given["dim"], args[0].rank)], given["index"]
-    if type(index) is not int:
+    if type(index) is not int and type(size) is not int and not size.is_Symbol:
         tracer.asked.required(sympy.Lt(index, size))
         if not sympy.sympify(index).is_nonnegative:
             tracer.asked.required(sympy.Ge(index, -size))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
@@ -17,7 +18,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from irkit import dims
 from irkit.errors import IrkitError
+from lowering.capture.guards.answers import holds
 from lowering.direct.control import higher_order
 from lowering.direct.functions.numbers import nested_lists
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
@@ -25,7 +28,7 @@ from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
-from lowering.errors import CaptureError
+from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
 
 SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
@@ -80,6 +83,10 @@ class Above(ProxyTorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if is_taken_apart(args):
+            if func._schema.name.startswith(RESIZING) and not kwargs:
+                if type(args[0]) is Traced and not is_in_transform():
+                    return Resized.apply(args[0], self.own, func, tuple(args[1:]))
+                refuse_unchanged(self.own, func, args)
             return func(*args, **(kwargs or {}))
         return met(self.own, func, args, kwargs or {})
 
@@ -97,6 +104,76 @@ class Below(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return met(self.own, func, args, kwargs or {})
+
+
+# ---------------------------------------------------------------------------------------------- resized images
+
+RESIZING = ("aten::upsample_", "aten::_upsample_")
+"""Operators that resize images. Above autograd torch takes them apart by functions of its own, which compute other
+weights than its kernels where a scale factor leaves a size as it is."""
+
+
+def refuse_unchanged(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
+    """Keeps that a scale factor leaves no size of an image as it is, nor makes it just twice that, where torch takes
+    the resizing apart in a transform of torch.func. Raises LoweringError where it does so for the example."""
+    factors = args[-1] if func._overloadname == "vec" and args[1] is None else None
+    for size, factor in zip(args[0].shape[2:], factors or (), strict=False):
+        for times in (1, 2):
+            if times < factor < times + 0.5:
+                known: Any = getattr(getattr(size, "node", None), "expr", size)
+                reached = int(size * factor) if type(size) is int else dims.Trunc(sympy.Float(factor) * known)
+                apart = sympy.Ne(reached, times * known)
+                if holds(apart, tracer.asked.hints) is False:
+                    said = f"{func} by {factor} in a transform of torch.func leaves {known} elements as {reached}"
+                    raise LoweringError(said, source=tracer.line(), hint="give the size in place of the scale factor")
+                tracer.asked.required(apart)
+
+
+class Resized(torch.autograd.Function):
+    """A resized image whose gradient is recorded, met as one operator, as its gradient is."""
+
+    @staticmethod
+    def forward(x: Any, tracer: Tracer, func: Any, rest: Sequence[Any]) -> Any:
+        """func(x, *rest)"""
+        return met(tracer, func, (x, *rest), {})
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keeps the sizes before and behind."""
+        x, ctx.tracer, ctx.func, ctx.rest = inputs
+        ctx.before, ctx.behind = tuple(x.shape), tuple(output.shape[2:])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """The gradient of the image."""
+        told = (ctx.tracer, ctx.func, ctx.rest, ctx.before, ctx.behind)
+        return ResizedBack.apply(gradients[0], *told), None, None, None
+
+
+class ResizedBack(torch.autograd.Function):
+    """The gradient of a resized image. It is linear: its own gradient is an image resized again."""
+
+    @staticmethod
+    def forward(
+        gradient: Any, tracer: Tracer, func: Any, rest: Sequence[Any], before: Sequence[Any], behind: Sequence[Any]
+    ) -> Any:
+        """The operator behind func(x, *rest) for x of the sizes `before`, and a result of the sizes `behind`."""
+        name, overload = func._schema.name.removeprefix("aten::"), func._overloadname
+        _, *flags = rest if overload != "vec" else rest[:-1]
+        scales = (rest[-1] or [None] * len(behind)) if overload == "vec" else flags[len(flags) - len(behind) :]
+        corners = [each for each in flags if isinstance(each, bool)]
+        operator = getattr(torch.ops.aten, f"{name}_backward").default
+        return met(tracer, operator, (gradient, list(behind), list(before), *corners, *scales), {})
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keeps what resized the image."""
+        ctx.told = inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """The gradient of the gradient."""
+        return Resized.apply(gradients[0], *ctx.told[:3]), None, None, None, None, None
 
 
 class Functions(TorchFunctionMode):
@@ -170,9 +247,12 @@ def shown(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 def is_taken_apart(args: Sequence[Any]) -> bool:
     """Whether a call is to be met below autograd, whose operators are others; inside a transform of torch.func also
     one of plain tensors, which the transform wraps."""
-    if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0:
-        return True
-    return torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
+    return any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or is_in_transform()
+
+
+def is_in_transform() -> bool:
+    """Whether torch.func transforms what runs, or its forward mode is at work."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
 
 
 def is_transformed(given: Any) -> bool:

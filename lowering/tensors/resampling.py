@@ -20,8 +20,11 @@ def double(number: float) -> Value:
     return scalar(number, DType.DOUBLE)
 
 
-def matrix(size: Dim, out: Dim, scale: float | None, align_corners: bool, mode: str, antialias: bool) -> Value:
-    """The weights of linear or cubic interpolation, or of a filter as wide as the step where that is above 1."""
+def matrix(
+    size: Dim, out: Dim, scale: float | None, align_corners: bool, mode: str, antialias: bool, kept: bool = True
+) -> Value:
+    """The weights of linear or cubic interpolation, or of a filter as wide as the step where that is above 1; with
+    `kept` a filter leaves an axis that stays as long as it is."""
     count, outs = cast(dim_scalar(size), DType.DOUBLE), cast(dim_scalar(out), DType.DOUBLE)
     gaps = op.Div(op.Sub(count, 1), op.Max(op.Sub(outs, 1), double(1)))
     apart = op.Where(op.Greater(outs, 1), gaps, double(0))
@@ -33,7 +36,7 @@ def matrix(size: Dim, out: Dim, scale: float | None, align_corners: bool, mode: 
         raw = filtered(op.Div(gap, op.Max(step, double(1))), mode)
         total = op.ReduceSum(raw, [1])
         even = op.Div(raw, op.Where(op.Equal(total, 0), double(1), total))
-        if not scale:
+        if not scale or not kept:
             return even
         # Where a scale factor leaves as many elements as there were, torch leaves them as they are.
         same = op.Equal(unsqueeze(iota(out), 1), iota(size))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import attrs
+import numpy as np
 
 from irkit import dims
 from irkit.build import const, dim_scalar, op
@@ -17,7 +19,7 @@ from lowering.aten.images.upsample import factors, is_unchanged, matrices, neare
 from lowering.tensors.pieces import full, swap, widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.resampling import cubic, cubic_slope
-from lowering.tensors.shaping import add_rows, concat, expand, reshape, unsqueeze
+from lowering.tensors.shaping import add_rows, concat, expand, iota, reshape, unsqueeze
 
 Sizes = Sequence[Dim]
 
@@ -51,7 +53,11 @@ aten_upsample_nearest1d_backward, aten_upsample_nearest2d_backward, aten_upsampl
 
 
 def smooth_backward(spatial: int, mode: str, antialias: bool = False) -> Callable[..., Value]:
-    """The converter of gradients times the matrix of weights by which every axis was resized."""
+    """The converter of gradients times the matrix of weights by which every axis was resized.
+
+    torch's kernels differ in images whose sizes a scale factor leaves as they are: the gradients of cubic weights are
+    then copied, those of filters weighed, where the images themselves are weighed and copied.
+    """
 
     def convert(
         grad_output: Value, output_size: Sizes, input_size: Sizes, align_corners: bool, *scales: float | None
@@ -59,13 +65,29 @@ def smooth_backward(spatial: int, mode: str, antialias: bool = False) -> Callabl
         given = factors(scales, spatial) if scales else (None,) * spatial
         found = widen(grad_output)
         axes, last = range(2, 2 + spatial), found.rank - 1
-        made = matrices(input_size[2:], output_size, given, align_corners, mode, antialias)
+        made = matrices(input_size[2:], output_size, given, align_corners, mode, antialias, kept=False)
+        if mode == "cubic" and not antialias:
+            made = kept_together(made, input_size[2:], output_size)
         for axis, matrix in zip(axes, made, strict=True):
             by = cast(matrix, found.dtype) if isinstance(matrix, Value) else const(matrix.astype(found.dtype.numpy))
             found = op.MatMul(found, by) if axis == last else swap(op.MatMul(swap(found, axis, last), by), axis, last)
         return cast(found, grad_output.dtype)
 
     return convert
+
+
+def kept_together(made: Sequence[np.ndarray | Value], before: Sizes, after: Sizes) -> Sequence[np.ndarray | Value]:
+    """The weights along every axis, or those that keep each element where all axes stay as long as they are."""
+    pairs = list(zip(before, after, strict=True))
+    if all(type(each) is int for pair in pairs for each in pair):
+        return [np.eye(int(size)) for size in before] if tuple(before) == tuple(after) else made
+    stays = reduce(op.And, (op.Equal(dim_scalar(size), dim_scalar(out)) for size, out in pairs))
+    found: list[np.ndarray | Value] = []
+    for matrix, (size, out) in zip(made, pairs, strict=True):
+        weights = matrix if isinstance(matrix, Value) else const(matrix)
+        same = cast(op.Equal(unsqueeze(iota(out), 1), iota(size)), weights.dtype)
+        found.append(op.Where(stays, same, weights))
+    return found
 
 
 aten_upsample_linear1d_backward = smooth_backward(1, "linear")

@@ -279,18 +279,27 @@ def by_matrices(
 
 
 def matrices(
-    before: Sequence[Any], sizes: Sequence[Any], scales: Scales, align_corners: bool, mode: str, antialias: bool
+    before: Sequence[Any],
+    sizes: Sequence[Any],
+    scales: Scales,
+    align_corners: bool,
+    mode: str,
+    antialias: bool,
+    kept: bool = True,
 ) -> list[np.ndarray | Value]:
-    """The weights along every axis, each (out, size): arrays, or values where a size is a symbol"""
+    """The weights along every axis, each (out, size): arrays, or values where a size is a symbol; with `kept` a filter
+    leaves an axis that stays as long as it is"""
     found: list[np.ndarray | Value] = []
     for size, out, scale in zip(before, sizes, scales, strict=True):
         if type(size) is not int or type(out) is not int:
-            found.append(resampling.matrix(size, out, scale, align_corners, mode, antialias))
+            found.append(resampling.matrix(size, out, scale, align_corners, mode, antialias, kept))
             continue
         between_corners = (size - 1) / (out - 1) if out > 1 else 0.0
         step = between_corners if align_corners else 1.0 / scale if scale else size / out
-        make = antialiased_weights if antialias else weights
-        found.append(make(size, out, step, align_corners, mode))
+        if antialias:
+            found.append(antialiased_weights(size, out, step, align_corners, mode, kept))
+        else:
+            found.append(weights(size, out, step, align_corners, mode))
     return found
 
 
@@ -311,9 +320,12 @@ def weights(size: int, out: int, step: float, align_corners: bool, mode: str) ->
     return matrix
 
 
-def antialiased_weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:
-    """(out, size): as `weights`, with a filter as wide as the step where elements are skipped"""
-    if size == out:
+def antialiased_weights(
+    size: int, out: int, step: float, align_corners: bool, mode: str, kept: bool = True
+) -> np.ndarray:
+    """(out, size): as `weights`, with a filter as wide as the step where elements are skipped; with `kept` what stays
+    as long as it is stays as it is"""
+    if kept and size == out:
         return np.eye(size)
     radius, kernel = FILTERS[mode]
     wide = max(step, 1.0)

@@ -127,7 +127,7 @@ def _reciprocal(rng: np.random.Generator) -> Value:
     one = np.array(1, data.dtype.numpy)
     above = data.dtype.is_unsigned or rng.random() < 0.5
     divisor = op.Max(data, one) if above else op.Min(data, np.array(-1, one.dtype))
-    return op.Mul(op.Div(one, divisor), data)
+    return op.Div(one, divisor)
 
 
 def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
