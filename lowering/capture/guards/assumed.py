@@ -23,6 +23,8 @@ _CONVOLUTIONS = ("aten::conv",)
 _MARGINS = ("aten::multilabel_margin_loss", "aten::multi_margin_loss")
 _NORMS = tuple(f"aten::{name}" for name in "batch_norm native_batch_norm _native_batch_norm_legit".split())
 _NORMS += ("aten::_batch_norm_with_update",)
+_ENDING = frozenset(("aten::native_batch_norm_backward", "aten::batch_norm_backward"))
+"""Operators of which torch's kernel ends the process where there is no channel: it divides by their number."""
 _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adaptive_max_pool")
 _TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
@@ -39,6 +41,8 @@ def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
     lets it through."""
     some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
+    if name in _ENDING:
+        return False
     return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS, *_ADAPTIVE))
 
 
