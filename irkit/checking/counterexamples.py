@@ -35,6 +35,10 @@ MAY_BE_NONE = (
 )
 ROUNDS = "say exact=False where the equation is one of real numbers, so that the last bits may differ"
 OTHER_NUMBERS = "these are other numbers, not the same ones rounded in another way: mend the right side"
+DIGITS = (
+    "an attribute of ONNX holds a float32, and an f64 has more digits: give the number as an operand, or say "
+    'dtype=("f16", "bf16", "f32") of what it is computed with'
+)
 LETS_THROUGH = (
     "the pattern lets this left side through: return decline('why') there, or say more of the holes: rank=, shape=, "
     "dtype=, where="
@@ -73,6 +77,13 @@ class Case:
         """Whether each result is, on both sides, a tensor of one element type."""
         pairs = [(a.type, b.type) for a, b in zip(self.left, self.right, strict=False)]
         return all(isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype is b.dtype for a, b in pairs)
+
+    def loses_digits(self) -> bool:
+        """Whether what the right side adds makes numbers of 64 bits with an attribute, which holds 32."""
+        before = set(post_order((*self.params, *self.left)))
+        added = (v for v in post_order(self.right) if v not in before and isinstance(v.type, Tensor))
+        wide = (v for v in added if v.type.dtype in (DType.DOUBLE, DType.COMPLEX128))
+        return any(isinstance(held, float) for v in wide for _, held in v.attributes)
 
     def is_close(self) -> bool:
         """Whether both sides give the same within the tolerances of `irkit.compare`."""
@@ -203,8 +214,12 @@ class Counterexample(RewriteError):
             hint = BROADCASTS if case.same_element_types() else SAME_TYPE
         elif case.kind == "fails":
             hint = MAY_BE_NONE if "None" in case.why else LETS_THROUGH
+        elif case.kind == "numbers" and case.loses_digits():
+            hint = DIGITS
         elif "is said to be exact" in case.why:
             hint = ROUNDS if case.is_close() else OTHER_NUMBERS
+        elif case.kind == "numbers":
+            hint = OTHER_NUMBERS
         return cls(f"the rule {case.rule} {case.why}", ir=case.text(), source=case.numbers(), hint=hint, case=case)
 
     @property

@@ -173,6 +173,19 @@ def test_another_element_type_and_another_shape_have_hints_of_their_own() -> Non
     assert error.hint.startswith("where something broadcasts")
 
 
+def test_a_number_of_64_bits_in_an_attribute_has_a_hint_of_its_own() -> None:
+    x = irkit.hole("x", dtype="f64")
+    leaky = irkit.p.Where(irkit.p.Less(x, 0.0), irkit.p.Mul(x, irkit.pattern.const("k", rank=0)), x)
+
+    def by_attribute(m: Any) -> Any:
+        k = irkit.pattern.uniform(m.k)
+        fits = k is not None and abs(k) < 3e38 and m.root.type == m.x.type
+        return irkit.op.LeakyRelu(m.x, alpha=k) if fits else irkit.decline("no number, or one of no float32")
+
+    error = counterexample(irkit.rule(leaky, exact=False)(by_attribute))
+    assert error.hint.startswith("an attribute of ONNX holds a float32")
+
+
 def test_constants_are_ends_of_ranges_and_nan_where_a_rule_holds_of_all_numbers() -> None:
     scaled = irkit.p.Mul(irkit.hole("x", dtype="float"), irkit.pattern.const("k"))
     for exact in (True, False):
