@@ -81,8 +81,8 @@ class Case:
     def loses_digits(self) -> bool:
         """Whether what the right side adds makes numbers of 64 bits with an attribute, which holds 32."""
         before = set(post_order((*self.params, *self.left)))
-        added = (v for v in post_order(self.right) if v not in before and isinstance(v.type, Tensor))
-        wide = (v for v in added if v.type.dtype in (DType.DOUBLE, DType.COMPLEX128))
+        added = (v for v in post_order(self.right) if v not in before)
+        wide = (v for v in added if isinstance(v.type, Tensor) and v.type.dtype in (DType.DOUBLE, DType.COMPLEX128))
         return any(isinstance(held, float) for v in wide for _, held in v.attributes)
 
     def is_close(self) -> bool:

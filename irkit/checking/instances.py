@@ -232,11 +232,8 @@ def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Va
     if not isinstance(pattern, Rest) and pattern.type is not None and not given:
         return _of_type(s, pattern, pattern.type, dtype)
     if given:
-        shape = tuple(1 if not isinstance(d, int) else d for d in s.variant())
-        return const(np.full(_raised(s, () if s.chance(0.5) else shape), s.pick(*given[0])).astype(dtype.numpy))
-    special = OPERANDS.get((place.op, place.index))
-    if place.op.startswith("Reduce") and place.index:
-        special = _last_or_any
+        return _of_number(s, place, dtype, s.pick(*given[0]))
+    special = _special(place)
     if special is not None:
         found = special(s, place)
         if isinstance(found, Value):
@@ -251,6 +248,21 @@ def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Va
     if isinstance(pattern, Hole) and pattern.ops:
         raise Retry("a hole of given operators needs an example")
     return _operand(s, dtype, shape)
+
+
+def _special(place: _Place) -> Callable[[Sampler, _Place], Any] | None:
+    return _last_or_any if place.op.startswith("Reduce") and place.index else OPERANDS.get((place.op, place.index))
+
+
+def _of_number(s: Sampler, place: _Place, dtype: DType, number: Any) -> Value:
+    """A constant of one number: where it says where or how much, as many as the operands before ask for."""
+    special = _special(place)
+    asked = None if special is None else special(s, place)
+    if asked is not None and not isinstance(asked, Value):
+        asked = np.asarray(asked)
+        return const(np.full(asked.shape, number, asked.dtype))
+    shape = tuple(1 if not isinstance(d, int) else d for d in s.variant())
+    return const(np.full(_raised(s, () if s.chance(0.5) else shape), number).astype(dtype.numpy))
 
 
 def _operand(s: Sampler, dtype: DType, shape: tuple[Dim, ...]) -> Value:
@@ -340,7 +352,8 @@ def _dtype(s: Sampler, place: _Place) -> DType:
     allowed = known.allowed(formal)
     if allowed == frozenset(("tensor(bool)",)):
         return DType.BOOL
-    return DType.INT64 if allowed == frozenset(("tensor(int64)",)) else s.dtype
+    places = TYPE_STRINGS[DType.INT64] in allowed and TYPE_STRINGS[s.dtype] not in allowed
+    return DType.INT64 if places else s.dtype
 
 
 def _operator(s: Sampler, pattern: Op) -> Value:

@@ -190,7 +190,7 @@ def sides_of(given: object) -> Side:
             refuse_impossible(each)
             found.append(cast("Pattern", each))
         else:
-            found.append(number_pattern(float(each)))
+            found.append(number_pattern(each))
     return tuple(found)
 
 

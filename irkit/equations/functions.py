@@ -310,7 +310,7 @@ def constant_of(value: Value) -> tuple[Pattern, str]:
     number = uniform(value)
     plain = isinstance(number, int | float) and not isinstance(number, bool)
     if plain and (value.rank == 0 or value.dtype.is_float):
-        return number_pattern(float(number)), f"{float(number)!r}"
+        return number_pattern(number), f"{float(number)!r}"
     blob = value.attributes[0][1]
     array: np.ndarray = blob.array
 

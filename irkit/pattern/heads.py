@@ -275,5 +275,5 @@ def number_in(pattern: Pattern) -> float | None:
     for test in pattern.where if isinstance(pattern, Constant) else ():
         first = next(iter(test.examples), None) if isinstance(test, Is) else None
         if isinstance(first, int | float):
-            return float(first)
+            return first
     return None

@@ -348,7 +348,7 @@ def _pattern(given: object) -> Pattern:
     if given is None:
         return ABSENT
     if isinstance(given, int | float):
-        return number_pattern(float(given))
+        return number_pattern(given)
     hint = "use hole, const, rest, p.Op(...) or a number"
     if isinstance(given, str):
         hint = f"write hole({given!r})" if given.isidentifier() else hint
@@ -362,9 +362,16 @@ def _results(given: object) -> tuple[Pattern | None, ...]:
     return tuple(None if g is None else _operand(g) for g in several)
 
 
-@lru_cache(maxsize=1 << 12)
 def number_pattern(number: float) -> Constant:
-    """The pattern of a constant all of whose elements are a number, as its element type holds it."""
+    """The pattern of a constant all of whose elements are a number, as its element type holds it.
+
+    An integer that no float64 is, as the largest int64, stays an integer.
+    """
+    return _number_pattern(float(number) if float(number) == number else number)
+
+
+@lru_cache(maxsize=1 << 12)
+def _number_pattern(number: float) -> Constant:
     return Constant("", (equals(number),))
 
 

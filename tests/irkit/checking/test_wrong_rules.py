@@ -210,3 +210,22 @@ def test_overflow_on_the_way_is_no_fault_of_a_rule_of_real_numbers() -> None:
     )
     for seed in range(3):
         assert dict(irkit.check_rule(moved, 60, seed=seed).near_kinds)["extreme scalar"][0] > 0
+
+
+def test_numbers_that_say_where_are_drawn_as_their_places_want_them() -> None:
+    x, k, axis = irkit.hole("x"), irkit.pattern.const("k"), irkit.pattern.const("axis")
+    far = 2**63 - 1
+    halves = irkit.p.Slice(x, 0, k, axis), irkit.p.Slice(x, k, far, axis)
+
+    @irkit.rule(irkit.p.Concat(*halves, axis=irkit.pattern.attr("a")))
+    def joined(m: Any) -> Any:
+        """Concat(x[:k], x[k:]) -> x"""
+        sliced = m.axis.blob.array.reshape(-1) % m.x.rank
+        whole = sliced.tolist() == [m.a % m.x.rank] and m.root.type == m.x.type
+        return m.x if whole else irkit.decline("along another axis, or what is between the halves is not known")
+
+    assert irkit.check_rule(joined, 10).fired == 10
+    last = irkit.const(np.array([far]))
+    ends = irkit.rule(irkit.p.Slice(x, 1, far, axis))(lambda m: irkit.op.Slice(m.x, [1], [far - 1], m.axis))
+    found = irkit.op.Slice(irkit.param(irkit.tensor("f32", 9)), [1], last, [0])
+    assert irkit.explain(ends, found).applies  # an integer beyond 2**53 is no float64, and stays what it is
