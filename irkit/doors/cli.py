@@ -15,7 +15,7 @@ from rich.text import Text
 
 from irkit.contract.as_json import contract_of
 from irkit.core.ir import Graph
-from irkit.doors import measure, toolbox
+from irkit.doors import measure, rule_tools, toolbox
 from irkit.doors.console import (
     STREAM,
     AsJson,
@@ -402,7 +402,8 @@ def show(
 app.command("viz")(viz_file)
 app.command("diff")(diff_files)
 app.command("export-hf")(export_hf)
-app.command("new-rule")(toolbox.new_rule)
+app.command("new-rule")(rule_tools.new_rule)
+app.command("check-rule")(rule_tools.check_rule)
 TOOLS = (toolbox.run, toolbox.stats, toolbox.extract, measure.check, measure.explain, measure.bind, measure.profile)
 for command in (validate, *TOOLS):
     app.command()(command)

@@ -40,7 +40,6 @@ from irkit.support.files import atomic_write
 from irkit.support.upstairs import upstairs
 from irkit.toolbox import inputs as inputs_of
 from irkit.toolbox.inputs import Arrays, NamedArrays
-from irkit.toolbox.new_rule import write_rule
 from irkit.toolbox.parts import extract_part
 from irkit.toolbox.stats import By
 from irkit.toolbox.stats import stats as stats_of
@@ -251,26 +250,3 @@ def extract(
 def split(names: list[str] | None) -> list[str]:
     """The names, of which several may stand between commas."""
     return [each for name in names or () for each in name.split(",") if each]
-
-
-# ---------------------------------------------------------------------------------------------- new-rule
-
-
-def new_rule(
-    name: Annotated[str, typer.Argument(help="the name of the rule, as of a function: unit_length")],
-    folder: Annotated[Path, typer.Option(file_okay=False, help="where to write")] = Path(),
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write a rule to begin with, its test and its golden pair, as files to edit; they pass as they are written."""
-    made = write_rule(name, folder)
-    console = console_beside(None, quiet)
-    if as_json:
-        console.print(as_text({"rule": name, "files": [str(path) for path in made]}))
-        return
-    for path in made:
-        console.print(f"wrote {path}")
-    rule, test = made[:2]
-    console.print(f"edit {rule}, then: pytest {test}")
-    console.print(f"on a model: irkit explain model.onnx --rules {rule}")
-    console.print(f"            irkit profile model.onnx --optimize --rules {rule}")

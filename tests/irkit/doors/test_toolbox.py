@@ -300,6 +300,37 @@ def test_new_rule_writes_files_that_pass(tmp_path: Path, monkeypatch: pytest.Mon
         assert "cannot be the name of a rule" in irkit_("new-rule", wrong, "--folder", tmp_path).output
 
 
+WRONG = """
+from irkit import hole, op, p, rule
+
+
+@rule(p.Sqrt(p.Mul(hole("x", dtype="float"), hole("x"))))
+def root(m):
+    \"\"\"Sqrt(x * x) -> x\"\"\"
+    return m.x
+
+
+@rule(p.Neg(p.Neg(hole("x", dtype="float"))))
+def twice(m):
+    \"\"\"-(-x) -> x\"\"\"
+    return m.x
+"""
+
+
+def test_check_rule_tells_true_rules_from_wrong_ones(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(WRONG)
+    done = irkit_("check-rule", tmp_path / "mine.py", "-n", 5, "--json")
+    assert done.exit_code == 1
+    first, second = json.loads(done.output)
+    assert (first["rule"], first["holds"], second["rule"], second["holds"]) == ("root", False, "twice", True)
+    assert "differs" in first["report"] and "import irkit" in first["program"] and second["fired"] == 5
+    done = irkit_("check-rule", f"{tmp_path / 'mine.py'}:twice", "-n", 5)
+    assert done.exit_code == 0 and "twice fired on 5 instances" in done.output
+    assert irkit_("check-rule", "neg_of_neg_not_there").exit_code == 1
+    assert irkit_("check-rule", tmp_path / "none.py").exit_code == 1
+    assert irkit_("check-rule", "sub_neg", "-n", 2, "--no-runtime").exit_code == 0
+
+
 # ---------------------------------------------------------------------------------------------- without torch
 
 FRESH = """
@@ -319,7 +350,7 @@ assert not loaded & {"torch", "lowering", "transformers"}, loaded
 COMMANDS = (
     "run {m} n=3 -o {d}/y.npz;run {m} --all --json;stats {m} n=2;extract {m} -y Relu -o {d}/p.onnx;"
     "check {m} --against {m};explain {m} --rules default;bind {m} {d}/w.safetensors -o {d}/b.onnx --no-strict;"
-    "profile {m} --optimize --runs 2;new-rule mine --folder {d}"
+    "profile {m} --optimize --runs 2;new-rule mine --folder {d};check-rule {d}/mine.py -n 3"
 )
 
 
