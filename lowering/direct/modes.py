@@ -4,6 +4,7 @@ module that is running then."""
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -50,11 +51,27 @@ def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]
 
     hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
     try:
-        yield
+        with without_warning_of_hooks(modules):
+            yield
     finally:
         for hook in hooks:
             hook.remove()
         stack.clear()
+
+
+@contextmanager
+def without_warning_of_hooks(modules: Sequence[tuple[str, torch.nn.Module]]) -> Iterator[None]:
+    """A block in which modules that were given to torch.compile do not warn of the hooks that follow modules."""
+    if not any("_orig_mod" in each._modules for _, each in modules):
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", OF_HOOKS, UserWarning)
+        yield
+
+
+OF_HOOKS = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
+"""What a module that was given to torch.compile says where it meets these hooks."""
 
 
 @contextmanager
@@ -87,8 +104,29 @@ class Above(ProxyTorchDispatchMode):
                 if type(args[0]) is Traced and not is_in_transform():
                     return Resized.apply(args[0], self.own, func, tuple(args[1:]))
                 refuse_unchanged(self.own, func, args)
-            return func(*args, **(kwargs or {}))
+            if func is torch.ops.aten.max_pool1d.default and not kwargs:
+                return max_pool1d_as_2d(*args)
+            return scalar_overload(func, args)(*args, **(kwargs or {}))
         return met(self.own, func, args, kwargs or {})
+
+
+def max_pool1d_as_2d(x: torch.Tensor, *windows: Any) -> torch.Tensor:
+    """aten.max_pool1d, which taken apart makes a number of the length."""
+    blank = (1, 1, 0, 1)
+    around = [[first, *each] if each else [] for first, each in zip(blank, windows, strict=False)]
+    return torch.ops.aten.max_pool2d.default(x.unsqueeze(-2), *around, *windows[len(blank) :]).squeeze(-2)
+
+
+def scalar_overload(func: Any, args: Sequence[Any]) -> Any:
+    """The overload of an operator that takes numbers, where one stands for a tensor and a transform is at work, which
+    would wrap it as a tensor, and read the number out of that when it computes the gradient."""
+    name = func._overloadname
+    if "Tensor" not in name or not is_in_transform():
+        return func
+    pairs = zip(func._schema.arguments, args, strict=False)
+    if not any(isinstance(given, bool | int | float | complex) and str(to.type) == "Tensor" for to, given in pairs):
+        return func
+    return getattr(func.overloadpacket, name.replace("Tensor", "Scalar"), func)
 
 
 class Below(TorchDispatchMode):

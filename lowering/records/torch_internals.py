@@ -61,6 +61,10 @@ LOGGER_OF_SIZES = "torch.fx.experimental.symbolic_shapes"
 LOGGER_OF_FAKE_TENSORS = "torch._subclasses.fake_tensor"
 LOGGERS_OF_PROGRAMS = ("torch.export", "torch.export.pt2_archive._package", "torch._export.serde.serialize")
 """Where torch logs what it meets while it reads a program."""
+FUNCTORCH: Any = C._functorch
+"""torch.func's own part of that module: levels of transforms, and the tensors that they wrap."""
+BATCHED: Any = C.DispatchKey.FuncTorchBatched
+"""The key of tensors that torch.func.vmap batches."""
 TRANSFORMS = "torch._functorch.predispatch"
 """The module of the calls that torch.func leaves in a graph."""
 
@@ -95,6 +99,8 @@ def dynamo_module(name: str) -> Any:
 
 
 __all__ = [
+    "BATCHED",
+    "FUNCTORCH",
     "LOGGERS_OF_PROGRAMS",
     "LOGGER_OF_FAKE_TENSORS",
     "LOGGER_OF_SIZES",

@@ -115,7 +115,7 @@ def likes_of(given: Parts) -> Likes:
 
     def number(module: torch.nn.Module) -> int:
         if id(module) not in found:
-            below = tuple([(name, each and number(each)) for name, each in module._modules.items()])
+            below = tuple([(name, None if each is None else number(each)) for name, each in module._modules.items()])
             own = (id(module),) if classes[type(module)] else own_like(module)
             found[id(module)] = numbers.setdefault((*own, below, sharing(module) if shared else ()), len(numbers))
         return found[id(module)]

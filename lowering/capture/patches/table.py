@@ -16,6 +16,7 @@ import attrs
 import torch
 
 from lowering.capture.patches import settings
+from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.kept_sizes import sizes_kept
 from lowering.capture.patches.module_to import converting_modules
@@ -122,6 +123,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: regions_run_in_place(),
+    ),
+    Patch(
+        "batch_rules",
+        ("OpOverload.py_kernels of the operators in batch_rules.KERNELS, for tensors that torch.func.vmap batches",),
+        "rules of vmap in C++ make a number of a batch that varies",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: batch_rules(),
     ),
     Patch(
         "packed_sequences",

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 
 from lowering.direct.functions.images import affine_grid, shuffled_pixels, unshuffled_pixels
-from lowering.direct.functions.losses import cross_entropy, nll_loss
 from lowering.direct.functions.numbers import (
     NUMBERS,
     evenly_spaced,
@@ -96,7 +95,6 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.linspace: evenly_spaced, **dict.fromkeys(NUMBERS, tensor_of_sizes), **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
-    F.cross_entropy: cross_entropy, F.nll_loss: nll_loss,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 
