@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 import torch._export.wrappers
-from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.scan import scan_op
 
 SCANS = "torch._higher_order_ops.associative_scan"
 
@@ -40,11 +40,14 @@ def scanned_in_order(
     `operator` takes the leaves of two stacks of elements, of which one element each is given here.
     """
 
-    def step(before: Sequence[torch.Tensor], element: Sequence[torch.Tensor]) -> Any:
+    def step(*given: torch.Tensor) -> list[torch.Tensor]:
+        before, element = given[: len(leaves)], given[len(leaves) :]
         whole = operator(*before, *(each.unsqueeze(0) for each in element), *additional_inputs)
         new = list(whole) if isinstance(whole, tuple | list) else [whole]
-        return new, [each.squeeze(0).clone() for each in new]
+        return [*new, *(each.squeeze(0).clone() for each in new)]
 
     first = [leaf[:1] for leaf in leaves]
-    _, rest = scan(step, [each.clone() for each in first], [leaf[1:] for leaf in leaves])
+    # the operator, and not torch's function of that name, which wants an element
+    found = scan_op(step, [each.clone() for each in first], [leaf[1:] for leaf in leaves], ())
+    rest = found[len(leaves) :]
     return [torch.cat([one, many]) for one, many in zip(first, rest, strict=True)]

@@ -155,8 +155,11 @@ def test_pairs_of_an_associative_scan_have_one_length() -> None:
     program = irkit.to_onnx(model, (torch.randn(3, 5), torch.randn(3, 5)), dynamic_shapes=axes, capture="direct")
     with pytest.raises(irkit.ContractError):
         program(torch.randn(3, 6), torch.randn(3, 7))
-    given = torch.randn(3, 8), torch.randn(3, 8)
-    torch.testing.assert_close(program(*given), model(*given))
+    for length in (1, 8):
+        given = torch.randn(3, length), torch.randn(3, length)
+        torch.testing.assert_close(program(*given), model(*given))
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(3, 0), torch.randn(3, 0))
 
 
 def test_a_scan_carries_what_it_began_with() -> None:
