@@ -31,6 +31,7 @@ from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
+from lowering.records.torch_internals import views_by_their_functions
 
 SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
 
@@ -78,7 +79,8 @@ OF_HOOKS = r"Using `torch\.compile\(module\)` when there are global hooks on mod
 def meet_operators(tracer: Tracer) -> Iterator[None]:
     """A block in which every operator is met by this tracer, in this thread."""
     tracer.functions, tracer.above, tracer.below = Functions(tracer), Above(tracer), Below(tracer)
-    with tracer.functions, tracer.below, enable_python_dispatcher(), tracer.above:
+    # autograd would say by as_strided where a view begins that is written, and traced tensors do not tell it that
+    with views_by_their_functions(True), tracer.functions, tracer.below, enable_python_dispatcher(), tracer.above:
         yield
 
 

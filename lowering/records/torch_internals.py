@@ -27,6 +27,7 @@ from torch._subclasses.fake_tensor import (
     unset_fake_temporarily,
 )
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd import grad_mode
 from torch.export import _trace as export_trace
 from torch.fx import _pytree as fx_pytree
 from torch.fx.experimental import _config as symbolic_config
@@ -65,6 +66,8 @@ FUNCTORCH: Any = C._functorch
 """torch.func's own part of that module: levels of transforms, and the tensors that they wrap."""
 BATCHED: Any = C.DispatchKey.FuncTorchBatched
 """The key of tensors that torch.func.vmap batches."""
+views_by_their_functions = grad_mode._force_original_view_tracking
+"""A block, in this thread, in which autograd computes a view that was written by the functions that made it."""
 TRANSFORMS = "torch._functorch.predispatch"
 """The module of the calls that torch.func leaves in a graph."""
 

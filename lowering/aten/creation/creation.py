@@ -76,6 +76,11 @@ def aten_new_zeros(self: Value, size: Sequence[Dim], *, dtype: DType | None = No
     return fill(size, 0, dtype or self.dtype)
 
 
+def aten__new_zeros_with_same_feature_meta(self: Value, other: Value, *, self_num_batch_dims: int = 0) -> Value:
+    """0 everywhere, in the element type of self: its first axes, of a batch, and then those of other."""
+    return fill((*self.shape[:self_num_batch_dims], *other.shape), 0, self.dtype)
+
+
 def aten_ones(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
     """1 everywhere."""
     return fill(size, 1, dtype_of(dtype, expected, DEFAULT))

@@ -65,6 +65,13 @@ def in_front(operator: Any, size: Any, given: Given, alone: Sequence[str] = ()) 
     return operator(**{name: moved(name, each) for name, each in given.items()})
 
 
+def strided(operator: Any, size: Any, given: Given) -> Any:
+    """New memory laid out by strides, that of one sample behind that of the other."""
+    span = sum([(count - 1) * step for count, step in zip(given["size"], given["stride"], strict=True)], 1)
+    told = {"size": [size, *given["size"]], "stride": [span, *given["stride"]]}
+    return operator(**{**given, **told, "self": given["self"].tensor})
+
+
 def looked_up(operator: Any, size: Any, given: Given) -> Any:
     """Rows of a table that is another one for each sample, as those of one table for all."""
     table, indices = given["weight"], given["indices"].whole()
@@ -297,6 +304,12 @@ def rules() -> dict[Any, Rule]:
         "scatter_add.default", "scatter_reduce.two", "slice_backward.default", "unfold_backward.default",
         "gelu_backward.default",
     )  # fmt: skip
+    matrices = (
+        "linalg_cholesky_ex.default", "linalg_inv_ex.default", "_linalg_det.default", "_linalg_slogdet.default",
+        "_linalg_solve_ex.default", "_linalg_eigh.default", "_linalg_svd.default", "linalg_qr.default",
+        "linalg_lu.default", "linalg_lu_factor_ex.default", "linalg_lu_solve.default",
+        "linalg_solve_triangular.default",
+    )  # fmt: skip
     pools = (
         "max_pool2d_with_indices.default", "max_pool2d_with_indices_backward.default", "avg_pool2d.default",
         "avg_pool2d_backward.default", "_adaptive_avg_pool2d.default", "_adaptive_avg_pool2d_backward.default",
@@ -304,7 +317,7 @@ def rules() -> dict[Any, Rule]:
         "avg_pool3d_backward.default", "_adaptive_avg_pool3d.default", "_adaptive_avg_pool3d_backward.default",
     )  # fmt: skip
     resized = ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d", "trilinear3d")
-    found: dict[Any, Rule] = {named(name): in_front for name in front}
+    found: dict[Any, Rule] = {named(name): in_front for name in (*front, *matrices)}
     found |= {named(name): partial(folded, rank=4 if "3d" in name else 3) for name in pools}
     for name in resized:
         rank = int(name[-2]) + 1
@@ -312,6 +325,7 @@ def rules() -> dict[Any, Rule]:
     return found | {
         ATEN.index_add.default: partial(in_front, alone=("index",)),
         ATEN.embedding_dense_backward.default: embedded,
+        ATEN.new_empty_strided.default: strided,
         ATEN.embedding.default: looked_up,
         ATEN.native_batch_norm.default: batch_norm,
         ATEN._native_batch_norm_legit.no_stats: batch_norm,
