@@ -57,6 +57,7 @@ from passes.legal.others.quirks import other_of, refusal
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normalization
+from passes.legal.runtime.halves import half_rules
 from passes.legal.runtime.integers import INTEGERS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
@@ -165,7 +166,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
         else ()
     )
     quirks = (*quirks, *INTEGERS) if target.is_onnxruntime else quirks
-    quirks = (*quirks, *LONG_SUMS, *OVERFLOWS) if target.provider == CPU else quirks
+    quirks = (*quirks, *LONG_SUMS, *OVERFLOWS, *half_rules(target)) if target.provider == CPU else quirks
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 
 
