@@ -33,3 +33,24 @@ def test_sizes_that_are_divided_by_are_not_zero(name: str, capture: str) -> None
         program(x, torch.ones(zero))
     for m in (2, 3, 5):
         torch.testing.assert_close(program(x, torch.ones(m)), model(x, torch.ones(m)))
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_the_greater_one_of_a_size_and_a_number_is_right_at_zero_or_refused(capture: str) -> None:
+    """torch takes a size for positive, and max(n, 1) for n; it has min and max of its own while it exports."""
+    models: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: x.new_ones(max(x.shape[0], 1)),
+        lambda x: x.sum() / max(len(x), 1),
+        lambda x: x.new_ones(max(x.shape[0] - 1, 0) + 1),
+        lambda x: x.sum() + min(x.shape[0], 1),
+    ]
+    for model in models:
+        program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=({0: "n"},), capture=capture)
+        for n in (0, 1, 2, 7):
+            x = torch.ones(n)
+            try:
+                found = program(x)
+            except ContractError:
+                assert not n and capture == "torch.export"
+            else:
+                assert torch.equal(found, model(x))
