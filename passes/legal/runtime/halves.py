@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from irkit.build import const, op
-from irkit.core.ir import Value, param
+from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.pattern import Hole
@@ -34,6 +34,12 @@ PRODUCTS = frozenset((
 
 HOLDING = (DType.FLOAT16, DType.BOOL, DType.INT8, DType.UINT8)
 """Element types of which float16 holds all numbers."""
+
+
+def holds_halves(graph: Graph) -> bool:
+    """Whether some value of a graph or of its bodies is a tensor of float16."""
+    kinds = [v.type.dtype for v in graph.order if type(v.type) is Tensor]
+    return DType.FLOAT16 in kinds or any(holds_halves(body) for v in graph.order if v.bodies for body in v.bodies)
 
 
 def half_rules(target: Target) -> Rules:
