@@ -300,7 +300,7 @@ def lowered_run(
     told = told_by(params)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     values, checks = rebuilt(values, checks, swaps)
-    swaps, least = places_of_inputs(params, [*values, *(check.condition for check in checks)])
+    swaps, least = places_of_inputs(params, [*values, *(c.condition for c in checks)]) if settle else ({}, ())
     values, checks = rebuilt(values, checks, swaps)
     relied = relying_on(scope.sizes, guards, ranges).relied if settle else None
     if relied and (built := settled_sizes([*values, *(c.condition for c in checks)], relied)):

@@ -24,7 +24,7 @@ def places_of_inputs(
     roots = tuple(roots)
     inputs = {value: port.name for port, value in params if port.role == "input"}
     order = walk.post_order(roots)
-    masked = [value for value in order if is_from_front(value)]
+    masked = [value for value in order if value.op == "BitwiseAnd" and is_from_front(value)]
     if not masked:
         return {}, ()
     using, swaps, facts = walk.users(order), dict[Value, Value](), dict[str, Fact]()
