@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from irkit import dims
+from irkit.contract.least import LEAST, least_numbers
 from irkit.contract.sizes import ENFORCED, names_of
 from irkit.core.ir import Fact, Graph, Port, require_graph
 from irkit.core.types import DType, Tensor, Type
@@ -57,6 +58,10 @@ def contract_of(graph: Graph) -> Json:
         "ranges": {name: [allowed.lo, allowed.hi] for name, allowed in sorted(graph.symbols.items())},
         "guards": [condition(fact) for fact in checkable if fact.kind in ("guard", "runtime")],
         "relations": [condition(fact) for fact in checkable if fact.kind == "relation"],
+        "least": [
+            {"input": name, "least": number, "source": source}
+            for name, (number, source) in least_numbers(graph).items()
+        ],
         "baked": [baked(fact) for fact in facts if fact.kind == "baked"],
         "lengths": [length(fact) for fact in facts if is_length(fact)],
         "state": [{"input": port.binds, "output": port.name} for port in results if port.role == "state"],
@@ -65,7 +70,7 @@ def contract_of(graph: Graph) -> Json:
         "unchecked": [
             condition(fact)
             for fact in facts
-            if fact.kind not in ("baked", "finite")
+            if fact.kind not in ("baked", "finite", LEAST)
             and not is_length(fact)
             and fact not in checkable
             and fact.text not in seen

@@ -175,8 +175,9 @@ class Fact:
 
     `kind` is "guard", a condition that the model itself made; "relation", one that the user promised; "baked", the
     value of a constant; "length", that of a list among the arguments; "static", what was to vary and does not;
-    "runtime", sizes at which the runtime computes what the graph says; "finite", an operator of which it wants finite
-    numbers; or "note", a condition in words, which nothing can check.
+    "least", the least number that an input may hold, `ids >= 0`; "runtime", sizes at which the runtime computes what
+    the graph says; "finite", an operator of which it wants finite numbers; or "note", a condition in words, which
+    nothing can check.
     """
 
     kind: str

@@ -35,7 +35,7 @@ from lowering.capture.fx_graphs import (
     state_of_graph,
     structure_of,
 )
-from lowering.capture.guards.einsum_types import guards_of_element_types
+from lowering.capture.guards.divisors import guards_of_nodes
 from lowering.capture.guards.empty_sizes import without_empty
 from lowering.capture.guards.guards import (
     Fixed,
@@ -57,7 +57,6 @@ from lowering.capture.guards.guards import (
     settled_by,
     shape_env_of,
 )
-from lowering.capture.guards.sparse import guards_of_stored
 from lowering.capture.inputs.calls import Parameters, as_module, bind, name_of, named_leaves, rename_leaves
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.patches.zero_questions import Heard
@@ -525,8 +524,7 @@ def of_program(
             *news(names.promises, ranges),
             *asserted,
             *without_node(env, program.graph_module, asserted),
-            *guards_of_element_types(program.graph_module),
-            *guards_of_stored(program.graph_module, state),
+            *guards_of_nodes(program.graph_module, state),
         ),
         signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
         registered=definitions(in_spec, out_spec),
@@ -580,8 +578,7 @@ def of_graph(
             *(() if trace is None else trace.guards),
             *(guards_of(env, (), leaves, metas) if env and trace is None else ()),
             *without_node(env, module, asserted),
-            *guards_of_element_types(module),
-            *guards_of_stored(module, state),
+            *guards_of_nodes(module, state),
         ),
         signed=frozenset(),
         registered=definitions(in_spec, out_spec),

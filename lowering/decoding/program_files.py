@@ -12,6 +12,7 @@ import attrs
 import onnx
 import torch
 
+from irkit.contract.least import check_least, least_numbers
 from irkit.contract.sizes import binding_of, check_sizes, names_of
 from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor
@@ -121,6 +122,7 @@ class FileProgram:
             shapes.append(tuple(tensor.shape))
         bound = {port.name: numbers[port.name] for port in self.graph.signature.params if port.name in numbers}
         check_sizes(self.graph, binding_of(self.graph, shapes, bound))
+        check_least(least_numbers(self.graph), by_name)
         try:
             found = self.run(vector)
         except Exception as error:  # ONNX Runtime's own classes have no common base

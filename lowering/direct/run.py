@@ -18,7 +18,6 @@ from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.build import op
-from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
@@ -46,7 +45,8 @@ from lowering.direct.tracer import Outside, Tracer, refuse_layout
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
 from lowering.fold.facts import facts_of
-from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results
+from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results, rebuilt
+from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
@@ -299,14 +299,16 @@ def lowered_run(
     refuse_unkept(scope, noted_checks(scope, guards), told_by(params, values))
     told = told_by(params)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
-    if swaps:
-        values, checks = rebuilt(values, checks, walk.rebuild([*values, *(c.condition for c in checks)], swaps))
+    values, checks = rebuilt(values, checks, swaps)
+    swaps, least = places_of_inputs(params, [*values, *(c.condition for c in checks)]) if settle else ({}, ())
+    values, checks = rebuilt(values, checks, swaps)
     relied = relying_on(scope.sizes, guards, ranges).relied if settle else None
     if relied and (built := settled_sizes([*values, *(c.condition for c in checks)], relied)):
-        values, checks = rebuilt(values, checks, built)
+        values = [built[v] for v in values]
+        checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
-    facts = as_facts(facts_of(found, scope.sizes, guards), checks)
+    facts = (*as_facts(facts_of(found, scope.sizes, guards), checks), *least)
     complex_state = [name for name, first in state.items() if first.is_complex()]
     metadata = metadata_of(found, [*run.inputs.complex_names, *complex_state, *complex_results], tracer.domains)
     signature = Signature(tuple(port for port, _ in params), tuple(ports), facts, metadata)
@@ -314,13 +316,6 @@ def lowered_run(
     present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
     graph = graph.with_symbols(pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
     return record_of(run, graph, found, outputs, state, checks)
-
-
-def rebuilt(
-    values: Sequence[Value], checks: Sequence[Check], built: Mapping[Value, Value]
-) -> tuple[list[Value], list[Check]]:
-    """(what was built of values, checks over it)."""
-    return [built[v] for v in values], [attrs.evolve(c, condition=built[c.condition]) for c in checks]
 
 
 def record_of(

@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 import torch
 
+from irkit.contract.least import LEAST, check_least, least_numbers
 from irkit.contract.sizes import ENFORCED, binding_of, check_sizes, names_of
 from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor
@@ -72,8 +73,8 @@ class Runner:
 
     @cached_property
     def is_conditional(self) -> bool:
-        """Whether the contract leaves any sizes out."""
-        facts = any(fact.kind in ENFORCED for fact in self.graph.signature.facts)
+        """Whether the contract leaves any sizes or places out."""
+        facts = any(fact.kind in (*ENFORCED, LEAST) for fact in self.graph.signature.facts)
         return facts or any(r.lo > 0 or r.hi is not None for r in self.graph.symbols.values())
 
     def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
@@ -112,11 +113,12 @@ class Runner:
         return (tensor if tensor.dtype is wanted else tensor.to(wanted)).contiguous()
 
     def refusal(self, given: Mapping[str, torch.Tensor]) -> str:
-        """Why the contract of the graph leaves these sizes out; empty where it admits them."""
+        """Why the contract of the graph leaves these sizes or numbers out; empty where it admits them."""
         ports = [p for p in self.graph.signature.params if p.binds and p.name in given]
         shapes = [tuple(given[name].shape) if name in given else None for name in names_of(self.graph)]
         try:
             check_sizes(self.graph, binding_of(self.graph, shapes, {p.name: int(given[p.name]) for p in ports}))
+            check_least(least_numbers(self.graph), given)
         except ContractError as error:
             return error.what
         return ""

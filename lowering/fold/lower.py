@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
 
 from irkit.build import const, dim_scalar, op
+from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
@@ -31,6 +32,7 @@ from lowering.fold import storage
 from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.nodes import lower_graph, nodes_reached, require_converters
+from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Options, Scope, memory_key, stamp_origin, tensor_constant
 from lowering.fold.simplified_sizes import relying_on
@@ -109,13 +111,15 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
     scope.checks.extend(restated_checks(scope, captured))
     checks = settled_checks(scope, [*noted_checks(scope, guards), *scope.checks], told_by(inputs.params))
+    swaps, least = places_of_inputs(inputs.params, [*values, *(check.condition for check in checks)])
+    values, checks = rebuilt(values, checks, swaps)
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),
         signature=Signature(
             tuple(port for port, _ in inputs.params),
             ports,
-            as_facts(facts_of(captured, as_told, guards), checks),
+            (*as_facts(facts_of(captured, as_told, guards), checks), *least),
             metadata_of(captured, [*inputs.complex_names, *complex_results]),
         ),
         name=captured.name,
@@ -127,6 +131,16 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     count = sum(1 for n in nodes_reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
+
+
+def rebuilt(
+    values: Sequence[Value], checks: Sequence[Check], swaps: Mapping[Value, Value]
+) -> tuple[list[Value], list[Check]]:
+    """(values, checks) over what stands in the place of some that they are made of"""
+    if not swaps:
+        return list(values), list(checks)
+    built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
+    return [built[v] for v in values], [attrs.evolve(c, condition=built[c.condition]) for c in checks]
 
 
 def restated_checks(scope: Scope, captured: Captured) -> Iterator[Check]:

@@ -28,6 +28,7 @@ from lowering.program.bound_parts import (
     paths_out,
     put,
     tensor_crossing,
+    tensor_held,
 )
 from lowering.program.bound_steps import MISSING, Shown, Step, step_of, value_at
 from lowering.program.failures import breach, refusal
@@ -185,13 +186,15 @@ class Bound:
             if held is not None:
                 if entry.leaf >= 0 and leaves[entry.leaf] is not MISSING:
                     return None
+                if entry.is_places and not entry.takes(tensor_held(held)):
+                    return None
                 vector.push_back(held)
                 shapes.append(tuple(held.shape()))
                 if entry.is_number:
                     numbers[i] = int(held.numpy())
                 continue
             tensor = self.state[entry.name] if entry.leaf < 0 else tensor_crossing(entry, leaves[entry.leaf])
-            if tensor is None:
+            if tensor is None or not entry.takes(tensor):
                 return None
             if entry.is_number:
                 numbers[i] = leaves[entry.leaf]

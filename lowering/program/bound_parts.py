@@ -36,7 +36,8 @@ WRITES_INTO = frozenset(("ScatterElements", "ScatterND"))
 @attrs.frozen
 class Entry:
     """An input of the session: its place among the leaves of a call (-1 for a buffer that the model writes), the
-    element type that the caller gives and the one that the session takes, and whether it is a number to the caller."""
+    element type that the caller gives and the one that the session takes, whether it is a number to the caller, and
+    whether it serves as places, none of which is below 0."""
 
     name: str
     leaf: int
@@ -44,6 +45,11 @@ class Entry:
     taken: torch.dtype
     is_complex: bool = False
     is_number: bool = False
+    is_places: bool = False
+
+    def takes(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor may hold what it does."""
+        return not self.is_places or not tensor.numel() or int(tensor.min() if tensor.numel() > 1 else tensor) >= 0
 
 
 @attrs.frozen
@@ -164,7 +170,8 @@ def entries_of(program: Program) -> tuple[Entry, ...]:
             raise LoweringError(f"the input {name} is no tensor", hint="call the program itself")
         leaf = -1 if name in program.lowered.initial_state else places[name]
         given = TORCH[WHOLES[part] if is_complex else part]
-        found.append(Entry(name, leaf, given, TORCH[param.type.dtype], is_complex, name in program.numbers))
+        kinds = (is_complex, name in program.numbers, name in program.least)
+        found.append(Entry(name, leaf, given, TORCH[param.type.dtype], *kinds))
     return tuple(found)
 
 

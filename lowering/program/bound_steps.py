@@ -92,12 +92,13 @@ class Step:
                 and given.is_contiguous()
                 and (plain in WHOLE or not (given.is_neg() or given.requires_grad))
                 and 0 not in (shape := given.shape)
+                and (not entry.is_places or entry.takes(given))
             ):
                 shapes[i] = shape
                 push(to_dlpack(given), False)
                 continue
             tensor = tensor_crossing(entry, given) if name else self.state[entry.name]
-            if tensor is None:
+            if tensor is None or not entry.takes(tensor):
                 return None
             put(vector, tensor)
             shapes[i] = tensor.shape

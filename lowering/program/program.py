@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 
 from irkit.contract.as_json import contract_of
+from irkit.contract.least import check_least, least_numbers
 from irkit.contract.sizes import binding_of, check_sizes, names_of, sizes_after
 from irkit.core.freeze import freezer
 from irkit.core.ir import Graph
@@ -50,7 +51,7 @@ from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
 from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
-from lowering.program.size_checks import size_checks
+from lowering.program.size_checks import input_checks
 from lowering.records.programs import callable_of
 from lowering.records.pytrees import Implied
 from lowering.records.types import array_of, as_pairs, from_pairs, tensor_of
@@ -142,7 +143,7 @@ class Program:
                 f"conditions={conditions!r} says nothing of conditions", hint="say 'refuse', 'all', True or False"
             )
         if conditions == "all":
-            return bind_conditions(self.made.asking(size_checks(self.ready)))
+            return bind_conditions(self.made.asking(input_checks(self.ready)))
         return bind_conditions(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
 
     def as_function(
@@ -269,6 +270,7 @@ class Program:
         if absent:
             arrays |= implied_arrays(self.inputs, absent, self.sizes_of(arrays))
         check_sizes(self.ready, self.sizes_of(arrays))
+        check_least(self.least, arrays)
         return arrays
 
     def narrowed(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -288,6 +290,11 @@ class Program:
     def inputs(self) -> Mapping[str, Tensor]:
         """The types of the graph's parameters by name."""
         return dict(zip(names_of(self.graph), (p.type for p in self.graph.params), strict=True))  # type: ignore[arg-type]
+
+    @cached_property
+    def least(self) -> Mapping[str, tuple[int, str]]:
+        """For inputs that serve as places the least number that they may hold, and the line that asks for it."""
+        return least_numbers(self.ready)
 
     @property
     def parameters(self) -> inspect.Signature:

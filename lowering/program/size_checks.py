@@ -1,6 +1,6 @@
-"""The conditions on sizes in a file's contract, as values that the file computes itself.
+"""The conditions on inputs in a file's contract, as values that the file computes itself: sizes, and least numbers.
 
-`Program` and whoever reads the contract check sizes before a run. A file can do so too: each condition is a boolean
+`Program` and whoever reads the contract check them before a run. A file can do so too: each condition is a boolean
 scalar, computed from the shapes of the inputs, in whole numbers as Python has them, and in double where the model
 rounds its sizes.
 """
@@ -13,9 +13,11 @@ from functools import reduce
 from typing import Any
 
 import attrs
+import numpy as np
 
 from irkit.build import const, op
 from irkit.contract.as_json import contract_of
+from irkit.contract.least import least_numbers
 from irkit.contract.sizes import names_of
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType
@@ -25,6 +27,25 @@ from lowering.fold.scope import Check
 from lowering.program.size_numbers import OPERATORS, ROUNDED, Number, constant, largest, least, less
 
 RULED = "the range that the model was captured for"
+
+
+def input_checks(graph: Graph) -> tuple[Check, ...]:
+    """What the contract of a graph says of its inputs, as checks on values of the graph. Raises DimensionError for a
+    condition that ONNX cannot say."""
+    values = dict(zip(names_of(graph), graph.params, strict=True))
+    least = (
+        Check(none_less(values[name], number), f"{name} >= {number}", source)
+        for name, (number, source) in least_numbers(graph).items()
+    )
+    return (*size_checks(graph), *least)
+
+
+def none_less(value: Value, number: int) -> Value:
+    """Whether no element is less than a number, as a boolean scalar."""
+    low = op.ReduceSum(
+        op.Cast(op.Less(value, const(np.array(number, value.dtype.numpy))), to=int(DType.INT64)), keepdims=0
+    )
+    return op.Equal(low, const(0, "i64"))
 
 
 def size_checks(graph: Graph) -> tuple[Check, ...]:

@@ -13,6 +13,7 @@ from torch.fx import Graph as FxGraph
 from torch.fx import GraphModule, Node
 
 from irkit.build.runtime import DEFINITIONS
+from irkit.contract.least import check_least, least_numbers
 from irkit.contract.sizes import binding_of, check_sizes, names_of
 from irkit.core import walk
 from irkit.core.blobs import Blob
@@ -92,6 +93,7 @@ class Contract:
         ports = zip(self.graph.signature.params, args, strict=False)
         numbers = {port.name: int(x) for port, x in ports if port.binds and port.role == "input"}
         check_sizes(self.graph, binding_of(self.graph, shapes, numbers))
+        check_least(least_numbers(self.graph), dict(zip(names_of(self.graph), args, strict=True)))
 
 
 @attrs.define(eq=False)

@@ -57,6 +57,7 @@ from passes.legal.others.quirks import other_of, refusal
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normalization
+from passes.legal.runtime.halves import half_rules, holds_halves
 from passes.legal.runtime.integers import INTEGERS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
@@ -144,7 +145,7 @@ def with_copies(graph: Graph, target: Target) -> Graph:
 
 
 def _legalized(graph: Graph, target: Target, told: Told | None) -> Graph:
-    legal, quirks = _rules(target, graph.symbols)
+    legal, quirks = _rules(target, graph.symbols, holds_halves(graph))
     if not wants_more(graph, target) and not Plan(quirks).applies(graph):
         return graph
     plan = Plan((legal, *quirks), tidy=TIDY, told=told)
@@ -156,7 +157,7 @@ def _legalized(graph: Graph, target: Target, told: Told | None) -> Graph:
 
 
 @lru_cache(maxsize=64)
-def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
+def _rules(target: Target, ranges: PMap[str, Range], halves: bool = True) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong, where a tensor is empty or where ONNX
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
     quirks = (
@@ -166,6 +167,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     )
     quirks = (*quirks, *INTEGERS) if target.is_onnxruntime else quirks
     quirks = (*quirks, *LONG_SUMS, *OVERFLOWS) if target.provider == CPU else quirks
+    quirks = (*quirks, *half_rules(target)) if target.provider == CPU and halves else quirks
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 
 

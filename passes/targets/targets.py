@@ -336,6 +336,23 @@ def kernels_fitting(target: Target, op: str, since: int) -> tuple[Kernel, ...]:
     )
 
 
+def runs_uncast(target: Target, value: Value) -> bool:
+    """True where some kernel takes a value's very operands: ONNX Runtime puts no casts around it."""
+    found = row_at(value.op, target.opset)
+    if found is None:
+        return False
+    since = runtime_version(value.op, target.opset)[0] or found.since
+    operands = tuple(None if v is None else _kind(v.type) for v in value.inputs)
+    return _uncast(target, value.op, found, since, operands, _kinds(value.type))
+
+
+@lru_cache(maxsize=4096)
+def _uncast(
+    target: Target, op: str, found: OpSpec, since: int, operands: tuple[Kind, ...], results: tuple[Kind, ...]
+) -> bool:
+    return _any_takes(kernels_fitting(target, op, since), bindings(found, operands, results))
+
+
 def has_kernel(
     target: Target, op: str, found: OpSpec, since: int, operands: tuple[Kind, ...], results: tuple[Kind, ...]
 ) -> bool:

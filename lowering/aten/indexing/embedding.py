@@ -11,6 +11,7 @@ from irkit.build import dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.aten.indexing.places import from_front
 from lowering.errors import LoweringError, Unsupported
 from lowering.tensors.pieces import as_recorded, full, p_norm, total, widen
 from lowering.tensors.promotion import cast, scalar
@@ -29,12 +30,12 @@ def aten_embedding(
     weight: Value, indices: Value, padding_idx: Dim = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Value:
     """Rows of a table.  weight: (n, d); indices: (*) -> (*, d). The options concern gradients."""
-    return op.Gather(weight, indices, axis=0)
+    return op.Gather(weight, from_front(indices), axis=0)
 
 
 def aten_embedding_renorm(self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
     """The table with the rows that `indices` name scaled down to a norm of `max_norm` where theirs is larger."""
-    rows = flat(indices)
+    rows = flat(from_front(indices))
     taken = op.Gather(self, rows, axis=0)
     norm = p_norm(taken, norm_type, [1], keepdims=True)
     limit = scalar(max_norm, self.dtype)
@@ -83,6 +84,7 @@ def aten_embedding_bag(
     """
     if indices.rank != 1:
         raise Unsupported("embedding_bag takes its indices in one dimension")
+    indices = from_front(indices)
     # The number of bags is counted here: the type of a slice with a symbolic end does not say its length.
     count = dims.sub(offsets.shape[0], 1) if include_last_offset else offsets.shape[0]
     # torch refuses a first bag that does not begin at 0, and one that begins beyond the indices.

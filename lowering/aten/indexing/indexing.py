@@ -12,6 +12,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import choose
+from lowering.aten.indexing.places import from_front, index64
 from lowering.aten.reduction.reduce import some
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import compress_rows
@@ -28,14 +29,6 @@ from lowering.tensors.shaping import (
     unsqueeze,
     vector,
 )
-
-
-def index64(x: Value) -> Value:
-    """An index tensor as i64; i32 stays, which ONNX takes nearly everywhere."""
-    return x if x.dtype in (DType.INT64, DType.INT32) else cast(x, DType.INT64)
-
-
-# ---------------------------------------------------------------------------------------------- index
 
 
 def mask_positions(indices: Sequence[Value | None]) -> list[Value | None]:
@@ -135,8 +128,8 @@ def within(x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
 def aten_index_select(self: Value, dim: int, index: Value) -> Value:
     """self[index] along `dim`; index: a vector or one number."""
     if self.rank == 0:
-        return self
-    return op.Gather(self, index64(vector(index)), axis=axis(dim, self.rank))
+        return squeeze(op.Gather(vector(self), from_front(vector(index)), axis=0), 0)
+    return op.Gather(self, from_front(vector(index)), axis=axis(dim, self.rank))
 
 
 def aten_gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
@@ -149,7 +142,7 @@ def aten_gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = Fals
     for i in range(x.rank):
         if i != at and dims.same(x.shape[i], where.shape[i]) is not True:
             x = slice_axis(x, i, 0, where.shape[i])
-    taken = op.GatherElements(x, index64(where), axis=at)
+    taken = op.GatherElements(x, from_front(where), axis=at)
     return squeeze(taken, 0) if index.rank == 0 else taken
 
 
@@ -159,9 +152,12 @@ def aten_take(self: Value, index: Value) -> Value:
 
 
 def aten_take_along_dim(self: Value, indices: Value, dim: int | None = None) -> Value:
-    """`gather` of operands broadcast outside of `dim`; of both laid flat where it is None."""
+    """`gather` of operands broadcast outside of `dim`; of both laid flat where it is None.
+
+    torch counts places below 0 from the end along a `dim`, and those beyond it anew from the front, which are refused.
+    """
     if dim is None:
-        return op.GatherElements(flat(self), flat(index64(indices)), axis=0)
+        return op.GatherElements(flat(self), flat(from_front(indices)), axis=0)
     at = axis(dim, self.rank)
     shape = broadcast_shape(
         [1 if i == at else d for i, d in enumerate(self.shape)],

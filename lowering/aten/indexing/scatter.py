@@ -10,7 +10,8 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import choose, floor_divided
-from lowering.aten.indexing.indexing import index64, index_plan, mask_positions, stack_indices, with_place, within
+from lowering.aten.indexing.indexing import index_plan, mask_positions, stack_indices, with_place, within
+from lowering.aten.indexing.places import from_front, index64
 from lowering.aten.reduction.reduce import identity_of
 from lowering.errors import LoweringError
 from lowering.tensors.promotion import Number, cast, scalar, truth
@@ -62,7 +63,7 @@ WIDE: Mapping[DType, DType] = {DType.BOOL: DType.INT32, DType.FLOAT16: DType.FLO
 
 def aten_scatter(self: Value, dim: int, index: Value, src: Value, *, reduce: str | None = None) -> Value:
     """self with self[..., index, ...] along `dim` replaced by, or reduced with, `src`."""
-    return written(self, dim, index, src, "none" if reduce is None else REDUCTIONS[reduce])
+    return written(self, dim, from_front(index), src, "none" if reduce is None else REDUCTIONS[reduce])
 
 
 def aten_scatter_value(self: Value, dim: int, index: Value, value: Number) -> Value:
@@ -77,7 +78,7 @@ def aten_scatter_value_reduce(self: Value, dim: int, index: Value, value: Number
 
 def aten_scatter_add(self: Value, dim: int, index: Value, src: Value) -> Value:
     """self with `src` added to self[..., index, ...] along `dim`."""
-    return written(self, dim, index, src, "add")
+    return written(self, dim, from_front(index), src, "add")
 
 
 def aten_scatter_reduce(
@@ -85,7 +86,7 @@ def aten_scatter_reduce(
 ) -> Value:
     """self with self[..., index, ...] along `dim` reduced ("sum", "prod", "mean", "amax", "amin") with `src`; without
     what stood there unless `include_self`."""
-    base = self
+    base, index = self, from_front(index)
     if not include_self:
         neutral = scalar(identity_of(reduce, self.dtype), self.dtype)
         base = written(self, dim, index, expand(neutral, index.shape))
@@ -119,12 +120,12 @@ def aten_index_add(self: Value, dim: int, index: Value, source: Value, *, alpha:
     if not (isinstance(alpha, int | float) and alpha == 1):
         factor = scalar(alpha, self.dtype)
         part = op.And(part, factor) if self.dtype is DType.BOOL else op.Mul(part, factor)
-    return along(self, dim, index, part, "add")
+    return along(self, dim, from_front(index), part, "add")
 
 
 def aten_index_copy(self: Value, dim: int, index: Value, source: Value) -> Value:
     """self with self[index[i]] along `dim` replaced by source[i]."""
-    return along(self, dim, index, source, "none")
+    return along(self, dim, from_front(index), source, "none")
 
 
 def aten_index_fill(self: Value, dim: int, index: Value, value: Value | Number) -> Value:
@@ -140,7 +141,7 @@ def aten_index_reduce(
     self: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     """self with self[index[i]] along `dim` reduced ("prod", "mean", "amax", "amin") with source[i]."""
-    x, part = vector(self), vector(source)
+    x, part, index = vector(self), vector(source), from_front(index)
     at = axis(dim, x.rank)
     result = aten_scatter_reduce(x, at, laid(index, x, at, part.shape), part, reduce, include_self=include_self)
     return squeeze(result, 0) if self.rank == 0 else result

@@ -387,6 +387,8 @@ def aten_cdist(x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = 
     gap = op.Sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
     if p == math.inf and may_be_nan(gap):  # torch leaves NaN out of the largest difference
         gap = op.Where(op.IsNaN(gap), scalar(0, gap.dtype), gap)
+    if p == math.inf and may_be_empty(gap.shape[-1]):  # and of nothing 0 the largest
+        gap = op.Concat(gap, full(0, (*gap.shape[:-1], 1), gap.dtype), axis=-1)
     return p_norm(gap, p, [gap.rank - 1])
 
 

@@ -12,6 +12,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.aten.indexing.places import from_front
 from lowering.tensors.pieces import full, per_axis, widen
 from lowering.tensors.promotion import cast, lowest, scalar
 from lowering.tensors.shaping import iota, reshape, slice_axis, squeeze, unsqueeze
@@ -177,7 +178,7 @@ def aten_max_unpool2d(self: Value, indices: Value, output_size: Sequence[Dim]) -
     batch = self.shape[: self.rank - spatial]
     flat, size = (*batch, dims.product(self.shape[-spatial:])), (*batch, dims.product(output_size))
     ground = full(0, size, self.dtype)
-    made = op.ScatterElements(ground, reshape(indices, flat), reshape(self, flat), axis=-1)
+    made = op.ScatterElements(ground, reshape(from_front(indices), flat), reshape(self, flat), axis=-1)
     return reshape(made, (*batch, *output_size))
 
 

@@ -37,7 +37,9 @@ BETWEEN = (
     "/_utils.py", "/_dynamo/eval_frame.py",
 )  # fmt: skip
 """Files of torch that hand a question on."""
-HANDED = ("__torch_function__", "handle_torch_function")
+HANDED = ("__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme")
+"""Functions that hand a question on: of torch, among them what stands for Python's min and max while it exports, and
+those of `lowering.capture.patches.kept_sizes`."""
 KERNELS = (
     "/_prims", "/_subclasses", "/_meta_registrations", "/_refs", "/_decomp", "/_ops", "/fx", "/_export", "/export",
     "/_dispatch", "/_functorch", "/_higher_order_ops", "/_library", "/utils", "/overrides", "/_guards",

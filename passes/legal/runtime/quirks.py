@@ -208,6 +208,10 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("cast_of_cast", ("Cast",), "a Cast of a Cast that wraps around or rounds",
           "RemoveDuplicateCastTransformer leaves out a cast to int64 of what wraps around then, and one to 16 bits, "
           "which rounds", "an operator between them", rules=("cast_of_cast",), issue=ISSUES + "17565"),
+    Quirk("halves_looked_at", ("Equal", "Greater", "LessOrEqual", "Ceil", "Where", "Cast"),
+          "float16 that an operator without a kernel computed, or that the model casts to, on the CPU",
+          "RemoveDuplicateCastTransformer leaves out the casts to float16 and back between them, which round",
+          "Min(Max(x, -inf), inf) between, which has kernels", rules=("halves_looked_at",), issue=ISSUES + "17565"),
     Quirk("reciprocal_of_integers", ("Div",), "integers, 1 by a number, and a Mul after it",
           "DivMulFusion makes x * (1 / y), which is 0 for y above 1, into x / y", "-(-1 / y)",
           rules=("reciprocal_of_integers",)),

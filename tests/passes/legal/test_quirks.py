@@ -22,6 +22,7 @@ from passes.legal.runtime import refusals
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
+from passes.legal.runtime.halves import half_rules
 from passes.legal.runtime.integers import INTEGERS
 from passes.legal.runtime.limits import ATTENTION, CONVOLUTIONS, FUSED_PRODUCT, IMAGES, PRODUCT, RECURRENT, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
@@ -37,6 +38,7 @@ RULES = (
     *empty_rules(pmap()),
     *fusion_rules(pmap()),
     *LONG_SUMS,
+    *half_rules(target_of("onnxruntime-cpu")),
     *OVERFLOWS,
     *SLICES,
     *WITHOUT_ELEMENTS,

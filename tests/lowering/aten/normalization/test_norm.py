@@ -141,3 +141,10 @@ def test_distances(p: float) -> None:
         dynamic_shapes=[{1: "n"}, {1: "m"}],
         others=[(torch.randn(2, 6, 4), torch.randn(2, 2, 4))],
     )
+
+
+def test_the_largest_difference_of_nothing_is_zero() -> None:
+    x, y = torch.randn(3, 2), torch.randn(4, 2)
+    program = to_onnx(lambda x, y: torch.cdist(x, y, p=float("inf")), (x, y), dynamic_shapes=({1: "k"}, {1: "k"}))
+    assert torch.equal(program(x, y), torch.cdist(x, y, p=float("inf")))
+    assert torch.equal(program(x[:, :0], y[:, :0]), torch.zeros(3, 4))
