@@ -23,10 +23,10 @@ class Steps:
 
 @attrs.frozen(eq=False)
 class Held:
-    """A quantized tensor from outside: its integers, and what they stand for."""
+    """A quantized tensor from outside: its integers, and what they stand for; a tensor of float16 stands for itself."""
 
     integers: torch.Tensor
-    steps: Steps
+    steps: Steps | None
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Held:
@@ -34,7 +34,7 @@ class Held:
         if tensor.dtype not in (torch.quint8, torch.qint8, torch.qint32):
             raise ValueError(f"a quantized tensor of {str(tensor.dtype).removeprefix('torch.')}")
         integers = ATEN.int_repr(tensor)
-        if ATEN.qscheme(tensor) in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             return cls(integers, Steps(tensor.dtype, ATEN.q_scale(tensor), ATEN.q_zero_point(tensor)))
         scales, points = ATEN.q_per_channel_scales(tensor), ATEN.q_per_channel_zero_points(tensor)
         kind = torch.float32 if points.is_floating_point() else torch.int64
@@ -62,8 +62,10 @@ class Layer:
         if operator.startswith("embedding"):
             return cls(Held.of(QUANTIZED.embedding_bag_unpack(packed)))
         if not operator.startswith("conv"):
-            weight, bias = QUANTIZED.linear_unpack(packed)
-            return cls(Held.of(weight), None if bias is None else bias.detach())
+            halves = operator.endswith("fp16")
+            weight, bias = (QUANTIZED.linear_unpack_fp16 if halves else QUANTIZED.linear_unpack)(packed)
+            held = Held(weight.to(torch.float16), None) if halves else Held.of(weight)
+            return cls(held, None if bias is None else bias.detach())
         kind = operator[: operator.index("d") + 1]  # conv2d of conv2d_add_relu, conv_transpose1d of its dynamic one
         weight, bias = getattr(QUANTIZED, f"{kind}_unpack")(packed)
         axes = weight.dim() - 2
@@ -72,6 +74,16 @@ class Layer:
         bias = None if bias is None else bias.detach()
         transposed = bool(packed.transpose())
         return cls(Held.of(weight), bias, stride, padding, dilation, packed.groups(), more, transposed)
+
+
+@attrs.frozen(eq=False)
+class Cell:
+    """What a packed cell of a recurrent layer holds: what inputs and states are multiplied with, and whether their
+    integers are of 7 bits."""
+
+    inputs: Layer
+    states: Layer
+    reduced: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -91,17 +103,36 @@ class Weights:
     def layer(self, packed: Any, operator: str, path: str) -> Layer:
         """What the packed weight of an operator holds, in the module of a path."""
         if id(packed) not in self.found:
-            layer, inside = Layer.of(packed, operator), f"{path}." if path else ""
-            self.named(layer.weight, f"{inside}weight")
-            if layer.bias is not None:
-                self.names[id(layer.bias)] = f"{inside}bias"
-            self.found[id(packed)] = (packed, layer)
+            self.found[id(packed)] = (packed, self.named_layer(Layer.of(packed, operator), path))
         return self.found[id(packed)][1]
+
+    def cell(self, packed: Any, path: str) -> Cell:
+        """What the packed cell of a recurrent layer holds."""
+        if id(packed) not in self.found:
+            kind, _, _, numbers, (inputs, states) = packed.__getstate__()[0]
+            operator = "linear_fp16" if kind == "quantized_fp16" else "linear"
+            path, count = f"{path}." if path else "", len(self.found)
+            cell = Cell(
+                self.named_layer(Layer.of(inputs, operator), f"{path}ih_{count}"),
+                self.named_layer(Layer.of(states, operator), f"{path}hh_{count}"),
+                bool(numbers and numbers[0]),
+            )
+            self.found[id(packed)] = (packed, cell)
+        return self.found[id(packed)][1]
+
+    def named_layer(self, layer: Layer, path: str) -> Layer:
+        """The same, whose tensors have names from now on."""
+        inside = f"{path}." if path else ""
+        self.named(layer.weight, f"{inside}weight")
+        if layer.bias is not None:
+            self.names[id(layer.bias)] = f"{inside}bias"
+        return layer
 
     def named(self, held: Held, name: str) -> Held:
         """The same, whose tensors have names from now on."""
         self.names[id(held.integers)] = name
-        for each, end in ((held.steps.scale, "scale"), (held.steps.point, "zero_point")):
+        steps = held.steps
+        for each, end in ((steps.scale, "scale"), (steps.point, "zero_point")) if steps is not None else ():
             if isinstance(each, torch.Tensor):
                 self.names[id(each)] = f"{name}.{end}"
         return held

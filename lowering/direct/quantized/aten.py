@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lowering.capture.inputs.packed import Steps
-from lowering.direct.quantized.tensors import Quantized, alike, floats_of, quantized
+from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, decomposed_operators, floats_of, quantized
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError
 from lowering.fold.registry import functional_of
@@ -38,7 +38,7 @@ ASKING = frozenset(
 
 WIDENING = frozenset(
     f"aten::{name}" for name in """
-    _prelu_kernel adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d
+    _prelu_kernel amax adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d
     _adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d clamp constant_pad_nd dropout gelu grid_sampler
     grid_sampler_2d hardtanh leaky_relu masked_fill max max_pool1d max_pool2d max_pool3d mean min pad quantized_max_pool1d
     quantized_max_pool2d quantized_max_pool3d relu relu6 sort std threshold topk upsample_bilinear2d
@@ -160,16 +160,31 @@ def quantize_per_tensor(tracer: Tracer, x: Any, scale: Any, zero_point: Any, dty
     if isinstance(x, list | tuple):
         each = zip(x, scale.unbind(0), zero_point.unbind(0), strict=True)
         return [quantize_per_tensor(tracer, *given, dtype) for given in each]
-    return quantized(tracer, x, Steps(dtype, known_number(tracer, scale), known_number(tracer, zero_point)))
+    scale, zero_point = known_number(tracer, scale), known_number(tracer, zero_point)
+    if isinstance(scale, torch.Tensor) or isinstance(zero_point, torch.Tensor):
+        scale, zero_point = (torch.as_tensor(each).reshape(()) for each in (scale, zero_point))
+    return quantized(tracer, x, Steps(dtype, scale, zero_point))
 
 
 def known_number(tracer: Tracer, given: Any) -> Any:
     """A scale or zero point: the number where it is always the same, a tensor of one number where it is not."""
     if not isinstance(given, torch.Tensor):
         return given
-    if tracer.is_constant(tracer.read(tracer.handle(given))):
-        return given.item()
-    return given.reshape(())
+    return given.item() if tracer.is_constant(tracer.read(tracer.handle(given))) else given
+
+
+def quantize_dynamically(tracer: Tracer, x: Any, dtype: Any, reduce_range: bool) -> Quantized:
+    """x in whole numbers of the scale that its range tells, of 8 bits or of 7."""
+    if dtype not in (torch.quint8, torch.qint8):
+        raise CaptureError(f"the model quantizes to {dtype} by the range of a tensor", hint="give quint8 or qint8")
+    plain, low, high = INTEGERS[dtype]
+    ends = (int(low / 2), int(high / 2)) if reduce_range else (low, high)
+    scale, point = decomposed_operators().choose_qparams.tensor(x, *ends, LEAST, plain)
+    return quantized(tracer, x, Steps(dtype, scale.reshape(()), point.reshape(())))
+
+
+LEAST = 6.1e-5
+"""The smallest scale that torch chooses."""
 
 
 def quantize_per_channel(tracer: Tracer, x: Any, scales: Any, zero_points: Any, axis: int, dtype: Any) -> Quantized:
@@ -217,6 +232,7 @@ def told_point(tracer: Tracer, x: Any) -> Any:
 
 CALLS: Mapping[str, Callable[..., Any]] = MappingProxyType({
     "aten::quantize_per_tensor": quantize_per_tensor, "aten::quantize_per_channel": quantize_per_channel,
+    "aten::quantize_per_tensor_dynamic": quantize_dynamically,
     "aten::_make_per_tensor_quantized_tensor": of_integers, "aten::_make_per_channel_quantized_tensor": of_integers,
     "aten::int_repr": integers_copied, "aten::dequantize": dequantized, "aten::to": as_it_is,
     "aten::_to_copy": as_it_is, "aten::q_scale": told_number, "aten::q_zero_point": told_point,

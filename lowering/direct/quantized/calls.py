@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.direct.quantized.aten import MAKING, aten_call
+from lowering.direct.quantized.dynamic import RECURRENT
 from lowering.direct.quantized.layers import LAYERS
 from lowering.direct.quantized.tensors import Whole, has_quantized
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError
 
-QUANTIZED = "quantized::"
+QUANTIZED = ("quantized::", "aten::quantized_")
+PACKED = ("quantized_lstm", "quantized_gru")
 
 
 def is_met_as_quantized(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -23,9 +25,10 @@ def is_met_as_quantized(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
 def quantized_call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator that takes or makes quantized tensors. Raises CaptureError for one that is not met."""
     space, _, name = func._schema.name.partition("::")
-    own = space == "quantized"
-    handler = LAYERS.get(name) if own and not func._overloadname.endswith("out") else None
-    if own and handler is None:
+    handler = RECURRENT.get(f"{func._schema.name}.{func._overloadname}")
+    if space == "quantized" and not func._overloadname.endswith("out"):
+        handler = LAYERS.get(name)
+    if handler is None and (space == "quantized" or name in PACKED):
         raise unmet(func)
     whole = Whole(tracer, name)
     args, kwargs = whole.of(tuple(args)), {key: whole.of(each) for key, each in kwargs.items()}

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from lowering.capture.inputs.packed import Layer, Steps
 from lowering.direct.quantized.aten import integers_of
+from lowering.direct.quantized.dynamic import DYNAMIC, convolved, product
 from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, floats_of, floats_of_held, quantized
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError
@@ -28,11 +29,6 @@ def result_like(tracer: Tracer, x: Any, made: Any, scale: Any, point: Any) -> Qu
 
 
 # ---------------------------------------------------------------------------------------------- layers
-
-
-def product(x: Any, layer: Layer) -> Any:
-    """A product of floats with a packed weight."""
-    return ATEN.linear(x, floats_of_held(layer.weight), layer.bias)
 
 
 def linear(activation: Callable[[Any], Any]) -> Handler:
@@ -51,18 +47,6 @@ def linear_between(activation: Callable[[Any], Any]) -> Handler:
         return activation(product(floats_of(quantized(tracer, x, Steps(torch.quint8, scale, point))), layer))
 
     return handler
-
-
-CONVOLUTIONS = (ATEN.conv1d.default, ATEN.conv2d.default, ATEN.conv3d.default)
-TRANSPOSED = (ATEN.conv_transpose1d.default, ATEN.conv_transpose2d.input, ATEN.conv_transpose3d.input)
-
-
-def convolved(x: Any, layer: Layer) -> Any:
-    """A convolution of floats with a packed weight, transposed where that is one for such."""
-    weight, windows = floats_of_held(layer.weight), (layer.stride, layer.padding)
-    if layer.transposed:
-        return TRANSPOSED[weight.dim() - 3](x, weight, layer.bias, *windows, layer.more, layer.groups, layer.dilation)
-    return CONVOLUTIONS[weight.dim() - 3](x, weight, layer.bias, *windows, layer.dilation, layer.groups)
 
 
 def convolution(activation: Callable[[Any], Any]) -> Handler:
@@ -281,7 +265,7 @@ ADD, MUL = (lambda act, function=function: pairwise(function, act) for function 
 NORMS = ("batch_norm", "batch_norm1d", "batch_norm2d", "batch_norm3d")
 
 LAYERS: Mapping[str, Handler] = MappingProxyType({
-    **with_relu("linear", linear), "linear_leaky_relu": linear(ATEN.leaky_relu), "linear_tanh": linear(torch.tanh),
+    **with_relu("linear", linear), **DYNAMIC, "linear_leaky_relu": linear(ATEN.leaky_relu), "linear_tanh": linear(torch.tanh),
     "linear_with_input_q_dq_qweight_dq_output_fp32": linear_between(same),
     "linear_with_input_q_dq_qweight_dq_relu_output_fp32": linear_between(torch.relu),
     **with_relu("conv1d", convolution), **with_relu("conv2d", convolution), **with_relu("conv3d", convolution),

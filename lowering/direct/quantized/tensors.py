@@ -149,6 +149,8 @@ def floats_of(given: Any) -> Any:
 
 def floats_of_held(held: Held) -> Any:
     """The floats that a quantized tensor from outside stands for."""
+    if held.steps is None:
+        return held.integers.to(torch.float32)
     return floats_of_integers(held.integers, held.steps)
 
 
@@ -196,6 +198,8 @@ class Whole:
             return type(given)(map(self.of, given))
         if isinstance(given, torch.ScriptObject):
             path = self.tracer.modules[-1] if self.tracer.modules else ""
+            if given._type().name() == "CellParamsBase":  # type: ignore[attr-defined]
+                return self.tracer.weights.cell(given, path)
             return self.tracer.weights.layer(given, self.operator, path)
         if isinstance(given, torch.Tensor) and type(given) is not Traced and type(given) is not Quantized:
             return self.entered(given) if given.is_quantized else given
