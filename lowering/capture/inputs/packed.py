@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
@@ -44,8 +45,9 @@ class Held:
 
 @attrs.frozen(eq=False)
 class Layer:
-    """What a packed layer holds: its weight and bias, and of a convolution how its windows lie, and whether it is
-    transposed."""
+    """What a packed layer holds: its weight and bias, of a convolution how its windows lie, and whether it is
+    transposed; and of a product whether it heeds that inputs are to be integers of 7 bits, which one packed for
+    QNNPACK does not."""
 
     weight: Held
     bias: torch.Tensor | None = None
@@ -55,6 +57,7 @@ class Layer:
     groups: int = 1
     more: tuple[int, ...] = ()
     transposed: bool = False
+    heeds: bool = True
 
     @classmethod
     def of(cls, packed: Any, operator: str) -> Layer:
@@ -64,8 +67,11 @@ class Layer:
         if not operator.startswith("conv"):
             halves = operator.endswith("fp16")
             weight, bias = (QUANTIZED.linear_unpack_fp16 if halves else QUANTIZED.linear_unpack)(packed)
-            held = Held(weight.to(torch.float16), None) if halves else Held.of(weight)
-            return cls(held, None if bias is None else bias.detach())
+            bias = None if bias is None else bias.detach()
+            if halves:
+                return cls(Held(weight.to(torch.float16), None), bias)
+            heeds = "dynamic" not in operator or heeds_bits(packed, QUANTIZED.linear_dynamic, [weight.shape[1]])
+            return cls(Held.of(weight), bias, heeds=heeds)
         kind = operator[: operator.index("d") + 1]  # conv2d of conv2d_add_relu, conv_transpose1d of its dynamic one
         weight, bias = getattr(QUANTIZED, f"{kind}_unpack")(packed)
         axes = weight.dim() - 2
@@ -73,7 +79,19 @@ class Layer:
         stride, padding, dilation, more = (tuple(each)[-axes:] for each in found)
         bias = None if bias is None else bias.detach()
         transposed = bool(packed.transpose())
-        return cls(Held.of(weight), bias, stride, padding, dilation, packed.groups(), more, transposed)
+        groups = packed.groups()
+        channels = weight.shape[0] if transposed else weight.shape[1] * groups
+        window = [d * (k - 1) + 1 + 2 * p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
+        dynamic = "dynamic" in operator
+        heeds = not dynamic or heeds_bits(packed, getattr(QUANTIZED, operator), [channels, *window])
+        return cls(Held.of(weight), bias, stride, padding, dilation, groups, more, transposed, heeds)
+
+
+def heeds_bits(packed: Any, operator: Any, sizes: list[int]) -> bool:
+    """Whether an operator gives something else, for one input of some sizes, where it is to be integers of 7 bits."""
+    x = torch.linspace(-1, 1, math.prod(sizes)).reshape(1, *sizes)
+    one, other = (operator(x, packed, reduced) for reduced in (True, False))
+    return not torch.equal(one, other)
 
 
 @attrs.frozen(eq=False)
@@ -110,7 +128,7 @@ class Weights:
         """What the packed cell of a recurrent layer holds."""
         if id(packed) not in self.found:
             kind, _, _, numbers, (inputs, states) = packed.__getstate__()[0]
-            operator = "linear_fp16" if kind == "quantized_fp16" else "linear"
+            operator = "linear_fp16" if kind == "quantized_fp16" else "linear_dynamic"
             path, count = f"{path}." if path else "", len(self.found)
             cell = Cell(
                 self.named_layer(Layer.of(inputs, operator), f"{path}ih_{count}"),

@@ -40,15 +40,24 @@ def convolved(x: Any, layer: Layer) -> Any:
 
 def rounded(x: Any, reduced: bool) -> Any:
     """The floats that x stands for once it is quantized by its own range, in whole numbers of 8 bits, or of 7."""
+    return rounded_to(x, *own_steps(x, reduced))
+
+
+def own_steps(x: Any, reduced: bool) -> tuple[Any, Any]:
+    """(scale, zero point) that the range of x tells."""
+    return decomposed_operators().choose_qparams.tensor(x, 0, 127 if reduced else 255, LEAST, torch.uint8)
+
+
+def rounded_to(x: Any, scale: Any, point: Any) -> Any:
+    """The floats that x stands for in whole numbers of 8 bits of a scale."""
     operators = decomposed_operators()
-    scale, point = operators.choose_qparams.tensor(x, 0, 127 if reduced else 255, LEAST, torch.uint8)
     integers = operators.quantize_per_tensor.tensor(x, scale, point, 0, 255, torch.uint8)
     return operators.dequantize_per_tensor.tensor(integers, scale, point, 0, 255, torch.uint8)
 
 
 def dynamic_product(x: Any, layer: Layer, reduced: bool) -> Any:
     """A product of floats, rounded by their range, with a packed weight; of floats as they are where that is float16."""
-    return product(x if layer.weight.steps is None else rounded(x, reduced), layer)
+    return product(x if layer.weight.steps is None else rounded(x, reduced and layer.heeds), layer)
 
 
 def dynamic(function: Callable[..., Any], activation: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
@@ -62,8 +71,10 @@ def dynamic(function: Callable[..., Any], activation: Callable[[Any], Any] | Non
 
 
 def dynamic_convolution(x: Any, layer: Layer, reduced: bool) -> Any:
-    """A convolution of floats, rounded by their range, with a packed weight."""
-    return convolved(rounded(x, reduced), layer)
+    """A convolution of floats, rounded by their range, with a packed weight. torch rounds its result in the very steps
+    of its inputs."""
+    steps = own_steps(x, reduced and layer.heeds)
+    return rounded_to(convolved(rounded_to(x, *steps), layer), *steps)
 
 
 # ---------------------------------------------------------------------------------------------- recurrent layers
@@ -146,19 +157,19 @@ def refuse_dropout(dropout: float, train: bool, layers: int) -> None:
 
 def lstm_cell(tracer: Tracer, x: Any, hx: Any, inputs: Layer, states: Layer, *biases: Any) -> tuple[Any, ...]:
     """quantized.quantized_lstm_cell_dynamic: (h, c)"""
-    return lstm_step(Cell(inputs, states), dynamic_product(x, inputs, False), *hx)
+    return lstm_step(Cell(inputs, states, True), dynamic_product(x, inputs, True), *hx)
 
 
 def gru_cell(tracer: Tracer, x: Any, hx: Any, inputs: Layer, states: Layer, *biases: Any) -> Any:
     """quantized.quantized_gru_cell_dynamic: h"""
-    return gru_step(Cell(inputs, states), dynamic_product(x, inputs, False), hx)[0]
+    return gru_step(Cell(inputs, states, True), dynamic_product(x, inputs, True), hx)[0]
 
 
 def rnn_cell(activation: Callable[[Any], Any]) -> Callable[..., Any]:
     """quantized.quantized_rnn_tanh_cell_dynamic and its like: h"""
 
     def handler(tracer: Tracer, x: Any, hx: Any, inputs: Layer, states: Layer, *biases: Any) -> Any:
-        return activation(dynamic_product(x, inputs, False) + dynamic_product(hx, states, False))
+        return activation(dynamic_product(x, inputs, True) + dynamic_product(hx, states, True))
 
     return handler
 
@@ -167,7 +178,7 @@ DYNAMIC: Mapping[str, Callable[..., Any]] = MappingProxyType({
     "linear_dynamic": dynamic(dynamic_product), "linear_relu_dynamic": dynamic(dynamic_product, torch.relu),
     "linear_dynamic_fp16": dynamic(dynamic_product), "linear_relu_dynamic_fp16": dynamic(dynamic_product, torch.relu),
     **{f"conv{kind}d_dynamic": dynamic(dynamic_convolution) for kind in (1, 2, 3)},
-    **{f"conv_transpose{kind}d_dynamic": dynamic(dynamic_convolution) for kind in (1, 2, 3)},
+    **{f"conv_transpose{kind}d_dynamic": dynamic(dynamic_convolution) for kind in (2, 3)},  # torch's own of 1 is wrong
     "quantized_lstm_cell_dynamic": lstm_cell, "quantized_gru_cell_dynamic": gru_cell,
     "quantized_rnn_tanh_cell_dynamic": rnn_cell(torch.tanh), "quantized_rnn_relu_cell_dynamic": rnn_cell(torch.relu),
 })  # fmt: skip
