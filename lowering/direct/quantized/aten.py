@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lowering.capture.inputs.packed import Steps
-from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, decomposed_operators, floats_of, quantized
+from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, always_same, decomposed_operators, floats_of, quantized
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError
 from lowering.fold.registry import functional_of
@@ -170,7 +170,7 @@ def known_number(tracer: Tracer, given: Any) -> Any:
     """A scale or zero point: the number where it is always the same, a tensor of one number where it is not."""
     if not isinstance(given, torch.Tensor):
         return given
-    return given.item() if tracer.is_constant(tracer.read(tracer.handle(given))) else given
+    return given.item() if always_same(tracer, given) else given
 
 
 def quantize_dynamically(tracer: Tracer, x: Any, dtype: Any, reduce_range: bool) -> Quantized:

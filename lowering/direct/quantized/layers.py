@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from lowering.capture.inputs.packed import Layer, Steps
 from lowering.direct.quantized.aten import integers_of
 from lowering.direct.quantized.dynamic import DYNAMIC, convolved, product
-from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, floats_of, floats_of_held, quantized
+from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, always_same, floats_of, floats_of_held, quantized
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError
 
@@ -100,7 +100,7 @@ def pairwise(operator: Any, activation: Callable[[Any], Any]) -> Handler:
         x, number = (a, b) if type(a) is Quantized else (b, a)
         if type(x) is not Quantized or type(number) is Quantized or scale is not None:
             raise CaptureError("the model adds or multiplies a quantized tensor and a plain one", hint=DEQUANTIZE)
-        if isinstance(number, torch.Tensor) and not tracer.is_constant(tracer.read(tracer.handle(number))):
+        if isinstance(number, torch.Tensor) and not always_same(tracer, number):
             raise CaptureError("the model adds or multiplies a quantized tensor and a number out of data",
                                hint=DEQUANTIZE)  # fmt: skip
         value = float(number.item() if isinstance(number, torch.Tensor) else number)

@@ -121,6 +121,12 @@ def decomposed_operators() -> Any:
     return torch.ops.quantized_decomposed
 
 
+def always_same(tracer: Tracer, tensor: torch.Tensor) -> bool:
+    """Whether a tensor hangs on no input, met inside an operator."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return tracer.is_constant(tracer.read(tracer.handle(tensor)))
+
+
 # ------------------------------------------------------------------------------------------ floats and back
 
 
