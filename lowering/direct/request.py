@@ -46,8 +46,8 @@ class Request:
     `shapes` has for each leaf what its dimensions are: ints and expressions over the user's names; the expression alone
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
-    follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs, `weights` what was
-    unpacked of it.
+    follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs,
+    `weights` what was unpacked of it.
     """
 
     module: torch.nn.Module

@@ -522,8 +522,9 @@ def refuse_layout(tensor: torch.Tensor) -> None:
 
 
 INTEGERS = (
-    "give its integers, x.int_repr(), and in the model make it of them, torch._make_per_tensor_quantized_tensor(x, scale, "
-    "zero_point); return y.dequantize(), or y.int_repr() with y.q_scale() and y.q_zero_point()"
+    "give its integers, x.int_repr(), and in the model make it of them, "
+    "torch._make_per_tensor_quantized_tensor(x, scale, zero_point); return y.dequantize(), or y.int_repr() with "
+    "y.q_scale() and y.q_zero_point()"
 )
 """What to do with a quantized tensor at the border of a program."""
 

@@ -204,7 +204,11 @@ def neither(first: Exception, second: CaptureError | LoweringError) -> CaptureEr
 def runs_as_module(model: Any, args: Any, kwargs: Any) -> bool:
     """Whether an FX graph is a module like any other, which calls modules and methods and is given arguments, as
     `torch.fx.symbolic_trace` and FX's quantization leave it."""
-    return isinstance(model, GraphModule) and not is_aten(model) and (isinstance(args, torch.Tensor) or bool(args or kwargs))
+    return (
+        isinstance(model, GraphModule)
+        and not is_aten(model)
+        and (isinstance(args, torch.Tensor) or bool(args or kwargs))
+    )
 
 
 def is_captured(model: Any) -> bool:

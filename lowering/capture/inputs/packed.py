@@ -1,4 +1,4 @@
-"""Weights that torch's quantized modules keep packed, in objects of C++: what each holds, unpacked once for a capture."""
+"""Weights that torch's quantized modules keep packed, in objects of C++: what each holds, unpacked once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Held:
     """A quantized tensor from outside: its integers, and what they stand for; a tensor of float16 stands for itself."""
 
     integers: torch.Tensor
-    steps: Steps | None
+    steps: Any
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Held:
@@ -72,7 +72,7 @@ class Layer:
                 return cls(Held(weight.to(torch.float16), None), bias)
             heeds = "dynamic" not in operator or heeds_bits(packed, QUANTIZED.linear_dynamic, [weight.shape[1]])
             return cls(Held.of(weight), bias, heeds=heeds)
-        kind = operator[: operator.index("d") + 1]  # conv2d of conv2d_add_relu, conv_transpose1d of its dynamic one
+        kind = operator[: operator.index("d") + 1]  # conv2d of conv2d_add_relu
         weight, bias = getattr(QUANTIZED, f"{kind}_unpack")(packed)
         axes = weight.dim() - 2
         found = (packed.stride(), packed.padding(), packed.dilation(), packed.output_padding())
@@ -82,9 +82,31 @@ class Layer:
         groups = packed.groups()
         channels = weight.shape[0] if transposed else weight.shape[1] * groups
         window = [d * (k - 1) + 1 + 2 * p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
+        if transposed and not is_transposed(packed, getattr(QUANTIZED, kind), weight, [channels, *window]):
+            raise ValueError(f"quantized.{kind}, whose kernel gives something else here than it says: {ENGINE}")
         dynamic = "dynamic" in operator
         heeds = not dynamic or heeds_bits(packed, getattr(QUANTIZED, operator), [channels, *window])
         return cls(Held.of(weight), bias, stride, padding, dilation, groups, more, transposed, heeds)
+
+
+ENGINE = "of a packed weight of torch's engine x86 or onednn"
+
+
+def is_transposed(packed: Any, operator: Any, weight: torch.Tensor, sizes: list[int]) -> bool:
+    """Whether an operator gives, for one input of some sizes, the transposed convolution that it says. Those of
+    oneDNN do not in torch 2.13."""
+    x = ATEN.quantize_per_tensor(torch.linspace(-1, 1, math.prod(sizes)).reshape(1, *sizes), 2 / 255, 128, torch.quint8)
+    _, bias = packed.unpack()
+    axes = len(sizes) - 1
+    stride, padding, dilation, more = (
+        list(each)[-axes:] for each in (packed.stride(), packed.padding(), packed.dilation(), packed.output_padding())
+    )
+    plain = getattr(torch, f"conv_transpose{axes}d")
+    floats = ATEN.dequantize(x), ATEN.dequantize(weight), None if bias is None else bias.detach()
+    expected = plain(*floats, stride, padding, more, packed.groups(), dilation)
+    step = max(float(expected.abs().max()), 1e-6) / 100
+    found = ATEN.dequantize(operator(x, packed, step, 128))
+    return bool((found - expected).abs().max() <= 2 * step)
 
 
 def heeds_bits(packed: Any, operator: Any, sizes: list[int]) -> bool:

@@ -10,8 +10,16 @@ from typing import Any
 import torch
 
 from lowering.capture.inputs.packed import Steps
-from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, always_same, decomposed_operators, floats_of, quantized
-from lowering.direct.tracer import Tracer
+from lowering.direct.quantized.tensors import (
+    INTEGERS,
+    Quantized,
+    Tracer,
+    alike,
+    always_same,
+    decomposed_operators,
+    floats_of,
+    in_steps,
+)
 from lowering.errors import CaptureError
 from lowering.fold.registry import functional_of
 
@@ -40,9 +48,10 @@ WIDENING = frozenset(
     f"aten::{name}" for name in """
     _prelu_kernel amax adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d
     _adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d clamp constant_pad_nd dropout gelu grid_sampler
-    grid_sampler_2d hardtanh leaky_relu masked_fill max max_pool1d max_pool2d max_pool3d mean min pad quantized_max_pool1d
-    quantized_max_pool2d quantized_max_pool3d relu relu6 sort std threshold topk upsample_bilinear2d
-    upsample_nearest2d upsample_nearest3d _upsample_nearest_exact2d _upsample_nearest_exact3d
+    grid_sampler_2d hardtanh leaky_relu masked_fill max max_pool1d max_pool2d max_pool3d mean min pad
+    quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d relu relu6 sort std threshold topk
+    upsample_bilinear2d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact2d
+    _upsample_nearest_exact3d
     """.split()
 )  # fmt: skip
 """Operators that compute with floats, and give a quantized tensor of the steps of the first argument; of two results
@@ -92,8 +101,8 @@ def widened(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     named = {name: each for name, each in kwargs.items() if name != "dtype" or each is not None}
     made = PLAIN.get(func._schema.name, func)(*floats_of(args), **named)
     if isinstance(made, list | tuple):
-        return type(made)((quantized(tracer, made[0], steps), *made[1:]))
-    return quantized(tracer, made, steps)
+        return type(made)((in_steps(tracer, made[0], steps), *made[1:]))
+    return in_steps(tracer, made, steps)
 
 
 PLAIN: Mapping[str, Any] = MappingProxyType({
@@ -109,7 +118,7 @@ def fixed(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
     symmetric = func._schema.name == "aten::tanh"
     scale = 2.0 ** (1 - bits) if symmetric else 2.0**-bits
     point = {torch.quint8: 128 if symmetric else 0, torch.qint8: 0 if symmetric else -128}.get(kind, 0)
-    return quantized(tracer, func(*floats_of(args), **kwargs), Steps(kind, scale, point))
+    return in_steps(tracer, func(*floats_of(args), **kwargs), Steps(kind, scale, point))
 
 
 def joined(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Quantized:
@@ -120,19 +129,22 @@ def joined(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
     steps = tensors[0].steps
     if alike(tensors, steps):
         return Quantized(tracer, func(integers_of(tensors), *args[1:], **kwargs), steps)
-    return quantized(tracer, func(floats_of(tensors), *args[1:], **kwargs), steps)
+    return in_steps(tracer, func(floats_of(tensors), *args[1:], **kwargs), steps)
 
 
 def written(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The first argument, which is written in its own steps."""
-    made = quantized(tracer, functional_of(func)(*floats_of(args), **kwargs), args[0].steps)
+    made = in_steps(tracer, functional_of(func)(*floats_of(args), **kwargs), args[0].steps)
     args[0].integers.copy_(made.integers)
     return args[0]
 
 
 def filled(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """fill_(x, number), copy_(x, y), index_put_(x, places, y): x, which is written in its own steps."""
-    target, source = args[0], args[2] if func._schema.name.startswith(("aten::index_put", "aten::_index_put")) else args[1]
+    target, source = (
+        args[0],
+        args[2] if func._schema.name.startswith(("aten::index_put", "aten::_index_put")) else args[1],
+    )
     steps = target.steps
     if type(source) is Quantized:
         if not alike([source], steps):
@@ -143,7 +155,7 @@ def filled(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
         whole = source.integers
     else:
         floats = source if isinstance(source, torch.Tensor) else torch.full((), float(source))
-        whole = quantized(tracer, floats, steps).integers
+        whole = in_steps(tracer, floats, steps).integers
     rest = [whole if each is source else each for each in args[1:]]
     if func._schema.name == "aten::fill_":
         target.integers.copy_(whole.expand(target.integers.shape))
@@ -163,7 +175,7 @@ def quantize_per_tensor(tracer: Tracer, x: Any, scale: Any, zero_point: Any, dty
     scale, zero_point = known_number(tracer, scale), known_number(tracer, zero_point)
     if isinstance(scale, torch.Tensor) or isinstance(zero_point, torch.Tensor):
         scale, zero_point = (torch.as_tensor(each).reshape(()) for each in (scale, zero_point))
-    return quantized(tracer, x, Steps(dtype, scale, zero_point))
+    return in_steps(tracer, x, Steps(dtype, scale, zero_point))
 
 
 def known_number(tracer: Tracer, given: Any) -> Any:
@@ -180,7 +192,7 @@ def quantize_dynamically(tracer: Tracer, x: Any, dtype: Any, reduce_range: bool)
     plain, low, high = INTEGERS[dtype]
     ends = (int(low / 2), int(high / 2)) if reduce_range else (low, high)
     scale, point = decomposed_operators().choose_qparams.tensor(x, *ends, LEAST, plain)
-    return quantized(tracer, x, Steps(dtype, scale.reshape(()), point.reshape(())))
+    return in_steps(tracer, x, Steps(dtype, scale.reshape(()), point.reshape(())))
 
 
 LEAST = 6.1e-5
@@ -189,7 +201,7 @@ LEAST = 6.1e-5
 
 def quantize_per_channel(tracer: Tracer, x: Any, scales: Any, zero_points: Any, axis: int, dtype: Any) -> Quantized:
     """x in whole numbers of a scale for each place of an axis."""
-    return quantized(tracer, x, Steps(dtype, scales.to(torch.float32), zero_points, axis % x.dim()))
+    return in_steps(tracer, x, Steps(dtype, scales.to(torch.float32), zero_points, axis % x.dim()))
 
 
 def of_integers(tracer: Tracer, x: Any, scale: Any, zero_point: Any, axis: int | None = None) -> Quantized:
@@ -265,4 +277,3 @@ def aten_call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[st
     if name in FIXED:
         return fixed(tracer, func, args, kwargs)
     return written(tracer, func, args, kwargs) if name in WRITING else NotImplemented
-

@@ -8,8 +8,7 @@ from typing import Any
 from lowering.direct.quantized.aten import MAKING, aten_call
 from lowering.direct.quantized.dynamic import RECURRENT
 from lowering.direct.quantized.layers import LAYERS
-from lowering.direct.quantized.tensors import Whole, has_quantized
-from lowering.direct.tracer import Tracer
+from lowering.direct.quantized.tensors import Tracer, Whole, has_quantized
 from lowering.errors import CaptureError
 
 QUANTIZED = ("quantized::", "aten::quantized_")
@@ -43,6 +42,6 @@ def unmet(func: Any) -> CaptureError:
     """The error for an operator that is not met."""
     return CaptureError(
         f"{func} of quantized tensors is not met",
-        hint="call dequantize() before it and torch.quantize_per_tensor(...) behind it, or leave the module out of what "
-        "is converted: module.qconfig = None",
+        hint="call dequantize() before it and torch.quantize_per_tensor(...) behind it, or leave the module out of "
+        "what is converted: module.qconfig = None",
     )

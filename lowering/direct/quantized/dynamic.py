@@ -8,12 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch._higher_order_ops.scan import scan_op
 
 from lowering.capture.inputs.packed import Cell, Layer
-from lowering.direct.control import scan
 from lowering.direct.quantized.aten import LEAST
-from lowering.direct.quantized.tensors import decomposed_operators, floats_of_held
-from lowering.direct.tracer import Tracer
+from lowering.direct.quantized.tensors import Tracer, decomposed_operators, floats_of_held
 from lowering.errors import CaptureError
 
 ATEN = torch.ops.aten
@@ -30,7 +29,7 @@ CONVOLUTIONS = (ATEN.conv1d.default, ATEN.conv2d.default, ATEN.conv3d.default)
 TRANSPOSED = (ATEN.conv_transpose1d.default, ATEN.conv_transpose2d.input, ATEN.conv_transpose3d.input)
 
 
-def convolved(x: Any, layer: Layer) -> Any:
+def convolution_of(x: Any, layer: Layer) -> Any:
     """A convolution of floats with a packed weight, transposed where that is one for such."""
     weight, windows = floats_of_held(layer.weight), (layer.stride, layer.padding)
     if layer.transposed:
@@ -56,7 +55,7 @@ def rounded_to(x: Any, scale: Any, point: Any) -> Any:
 
 
 def dynamic_product(x: Any, layer: Layer, reduced: bool) -> Any:
-    """A product of floats, rounded by their range, with a packed weight; of floats as they are where that is float16."""
+    """A product of floats, rounded by their range, with a packed weight; of floats as they are for float16."""
     return product(x if layer.weight.steps is None else rounded(x, reduced and layer.heeds), layer)
 
 
@@ -74,7 +73,7 @@ def dynamic_convolution(x: Any, layer: Layer, reduced: bool) -> Any:
     """A convolution of floats, rounded by their range, with a packed weight. torch rounds its result in the very steps
     of its inputs."""
     steps = own_steps(x, reduced and layer.heeds)
-    return rounded_to(convolved(rounded_to(x, *steps), layer), *steps)
+    return rounded_to(convolution_of(rounded_to(x, *steps), layer), *steps)
 
 
 # ---------------------------------------------------------------------------------------------- recurrent layers
@@ -96,7 +95,9 @@ def gru_step(cell: Cell, x: Any, h: Any) -> tuple[Any]:
     return ((h - new) * torch.sigmoid(h_update + x_update) + new,)
 
 
-def one_direction(tracer: Tracer, step: Any, cell: Cell, x: Any, states: Sequence[Any], turned: bool) -> tuple[Any, Any]:
+def one_direction(
+    tracer: Tracer, step: Any, cell: Cell, x: Any, states: Sequence[Any], turned: bool
+) -> tuple[Any, Any]:
     """(outputs of all steps, states behind the last) of a layer in one direction, over (steps, batch, features)."""
     x = dynamic_product(x.flip(0) if turned else x, cell.inputs, cell.reduced)
 
@@ -104,8 +105,8 @@ def one_direction(tracer: Tracer, step: Any, cell: Cell, x: Any, states: Sequenc
         made = step(cell, given[-1], *given[:-1])
         return (*made, made[0].clone())
 
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        *last, outputs = scan(tracer, body, list(states), [x])
+    with tracer.functions:
+        *last, outputs = scan_op(body, list(states), [x], ())
     return outputs.flip(0) if turned else outputs, last
 
 
@@ -178,7 +179,7 @@ DYNAMIC: Mapping[str, Callable[..., Any]] = MappingProxyType({
     "linear_dynamic": dynamic(dynamic_product), "linear_relu_dynamic": dynamic(dynamic_product, torch.relu),
     "linear_dynamic_fp16": dynamic(dynamic_product), "linear_relu_dynamic_fp16": dynamic(dynamic_product, torch.relu),
     **{f"conv{kind}d_dynamic": dynamic(dynamic_convolution) for kind in (1, 2, 3)},
-    **{f"conv_transpose{kind}d_dynamic": dynamic(dynamic_convolution) for kind in (2, 3)},  # torch's own of 1 is wrong
+    **{f"conv_transpose{kind}d_dynamic": dynamic(dynamic_convolution) for kind in (1, 2, 3)},
     "quantized_lstm_cell_dynamic": lstm_cell, "quantized_gru_cell_dynamic": gru_cell,
     "quantized_rnn_tanh_cell_dynamic": rnn_cell(torch.tanh), "quantized_rnn_relu_cell_dynamic": rnn_cell(torch.relu),
 })  # fmt: skip

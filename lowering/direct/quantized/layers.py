@@ -14,9 +14,17 @@ import torch.nn.functional as F
 
 from lowering.capture.inputs.packed import Layer, Steps
 from lowering.direct.quantized.aten import integers_of
-from lowering.direct.quantized.dynamic import DYNAMIC, convolved, product
-from lowering.direct.quantized.tensors import INTEGERS, Quantized, alike, always_same, floats_of, floats_of_held, quantized
-from lowering.direct.tracer import Tracer
+from lowering.direct.quantized.dynamic import DYNAMIC, convolution_of, product
+from lowering.direct.quantized.tensors import (
+    INTEGERS,
+    Quantized,
+    Tracer,
+    alike,
+    always_same,
+    floats_of,
+    floats_of_held,
+    in_steps,
+)
 from lowering.errors import CaptureError
 
 ATEN = torch.ops.aten
@@ -25,7 +33,7 @@ Handler = Callable[..., Any]
 
 def result_like(tracer: Tracer, x: Any, made: Any, scale: Any, point: Any) -> Quantized:
     """Floats in the steps of a result, of the element type of an operand."""
-    return quantized(tracer, made, Steps(x.steps.kind, scale, point))
+    return in_steps(tracer, made, Steps(x.steps.kind, scale, point))
 
 
 # ---------------------------------------------------------------------------------------------- layers
@@ -44,7 +52,7 @@ def linear_between(activation: Callable[[Any], Any]) -> Handler:
     """quantized.linear_with_input_q_dq_qweight_dq_output_fp32: floats in steps, and floats of the result."""
 
     def handler(tracer: Tracer, x: Any, scale: Any, point: Any, layer: Layer) -> Any:
-        return activation(product(floats_of(quantized(tracer, x, Steps(torch.quint8, scale, point))), layer))
+        return activation(product(floats_of(in_steps(tracer, x, Steps(torch.quint8, scale, point))), layer))
 
     return handler
 
@@ -54,7 +62,7 @@ def convolution(activation: Callable[[Any], Any]) -> Handler:
 
     def handler(tracer: Tracer, x: Any, layer: Layer, *rest: Any) -> Quantized:
         scale, point = rest[-2:]  # an older form says strides, too, which the packed weight knows
-        return result_like(tracer, x, activation(convolved(floats_of(x), layer)), scale, point)
+        return result_like(tracer, x, activation(convolution_of(floats_of(x), layer)), scale, point)
 
     return handler
 
@@ -63,7 +71,7 @@ def convolution_added(activation: Callable[[Any], Any]) -> Handler:
     """quantized.conv2d_add: a convolution, and a tensor that is added to it."""
 
     def handler(tracer: Tracer, x: Any, other: Any, layer: Layer, scale: Any, point: Any) -> Quantized:
-        made = convolved(floats_of(x), layer) + floats_of(other)
+        made = convolution_of(floats_of(x), layer) + floats_of(other)
         return result_like(tracer, x, activation(made), scale, point)
 
     return handler
@@ -107,7 +115,7 @@ def pairwise(operator: Any, activation: Callable[[Any], Any]) -> Handler:
         made = (shifted if operator is torch.add else stretched)(tracer, x, value)
         if activation is not torch.relu:
             return made
-        return quantized(tracer, torch.relu(floats_of(made)), made.steps)
+        return in_steps(tracer, torch.relu(floats_of(made)), made.steps)
 
     return handler
 
@@ -134,7 +142,7 @@ def shifted(tracer: Tracer, x: Quantized, number: float) -> Quantized:
     reach = high - moved if moved < low else moved - low
     wider, end = reach / (high - low) * scale, low if moved < low else high
     floats = (x.integers.to(torch.float32) - float(moved)) * scale
-    return quantized(tracer, floats, Steps(x.steps.kind, wider, end))
+    return in_steps(tracer, floats, Steps(x.steps.kind, wider, end))
 
 
 def stretched(tracer: Tracer, x: Quantized, number: float) -> Quantized:
@@ -156,7 +164,7 @@ def joined(activation: Callable[[Any], Any]) -> Handler:
         steps = Steps(first.kind, first.scale if scale is None else scale, first.point if point is None else point)
         if activation is same and alike(list(tensors), steps):
             return Quantized(tracer, ATEN.cat(integers_of(list(tensors)), dim), steps)
-        return quantized(tracer, activation(ATEN.cat(floats_of(list(tensors)), dim)), steps)
+        return in_steps(tracer, activation(ATEN.cat(floats_of(list(tensors)), dim)), steps)
 
     return handler
 
@@ -210,7 +218,7 @@ def kept(function: Callable[..., Any]) -> Handler:
     """quantized.clamp and its like: a function, in the steps of its operand."""
 
     def handler(tracer: Tracer, x: Any, *more: Any) -> Quantized:
-        return quantized(tracer, function(floats_of(x), *more), x.steps)
+        return in_steps(tracer, function(floats_of(x), *more), x.steps)
 
     return handler
 
@@ -232,7 +240,7 @@ def prelu(tracer: Tracer, x: Any, weight: Any, scale: Any, point: Any) -> Quanti
 
 def relu6(tracer: Tracer, x: Any, inplace: bool = False) -> Quantized:
     """quantized.relu6"""
-    made = quantized(tracer, ATEN.hardtanh(floats_of(x), 0, 6), x.steps)
+    made = in_steps(tracer, ATEN.hardtanh(floats_of(x), 0, 6), x.steps)
     if not inplace:
         return made
     x.integers.copy_(made.integers)
@@ -265,7 +273,8 @@ ADD, MUL = (lambda act, function=function: pairwise(function, act) for function 
 NORMS = ("batch_norm", "batch_norm1d", "batch_norm2d", "batch_norm3d")
 
 LAYERS: Mapping[str, Handler] = MappingProxyType({
-    **with_relu("linear", linear), **DYNAMIC, "linear_leaky_relu": linear(ATEN.leaky_relu), "linear_tanh": linear(torch.tanh),
+    **DYNAMIC, **with_relu("linear", linear), "linear_leaky_relu": linear(ATEN.leaky_relu),
+    "linear_tanh": linear(torch.tanh),
     "linear_with_input_q_dq_qweight_dq_output_fp32": linear_between(same),
     "linear_with_input_q_dq_qweight_dq_relu_output_fp32": linear_between(torch.relu),
     **with_relu("conv1d", convolution), **with_relu("conv2d", convolution), **with_relu("conv3d", convolution),

@@ -10,17 +10,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import torch
+from torch.utils import _pytree as pytree
 
 from lowering.capture.inputs.packed import Held, Steps
-from lowering.direct.tensors import CPU, Traced, leaves
-from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError
 
 ATEN = torch.ops.aten
+Tracer: TypeAlias = Any
+"""A tracer of lowering/direct, which imports what is here."""
 
 INTEGERS: Mapping[torch.dtype, tuple[torch.dtype, int, int]] = MappingProxyType({
     torch.quint8: (torch.uint8, 0, 255), torch.qint8: (torch.int8, -128, 127),
@@ -32,19 +33,19 @@ INTEGERS: Mapping[torch.dtype, tuple[torch.dtype, int, int]] = MappingProxyType(
 class Quantized(torch.Tensor):
     """A quantized tensor without numbers that a model computes with while it is traced."""
 
-    integers: Traced
+    integers: Any
     steps: Steps
     tracer: Any
 
     is_quantized = property(lambda self: True)  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, tracer: Tracer, integers: Traced, steps: Steps) -> Quantized:
+    def __new__(cls, tracer: Tracer, integers: Any, steps: Steps) -> Quantized:
         twin, asked = integers.handle.twin, tracer.asked
         before, asked.silent = asked.silent, True
         try:
             made: Any = torch.Tensor._make_wrapper_subclass(
-                cls, list(integers.shape), twin.stride(), dtype=steps.kind, device=CPU,
+                cls, list(integers.shape), twin.stride(), dtype=steps.kind, device=torch.device("cpu"),
                 dispatch_sizes_strides_policy="strides",
             )  # fmt: skip
         finally:
@@ -56,12 +57,14 @@ class Quantized(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = leaves((args, kwargs or {}))
-        tracer = next(each.tracer for each in given if isinstance(each, Traced | Quantized))
+        given = pytree.tree_leaves((args, kwargs or {}))
+        tracer = next(each.tracer for each in given if isinstance(each, Quantized))
         return tracer.below.__torch_dispatch__(func, types, args, kwargs)
 
     def __repr__(self) -> str:  # type: ignore[override]
-        return f"Quantized({self.integers.handle.value.type!r}, scale={self.steps.scale}, zero_point={self.steps.point})"
+        return (
+            f"Quantized({self.integers.handle.value.type!r}, scale={self.steps.scale}, zero_point={self.steps.point})"
+        )
 
     def q_scale(self) -> Any:
         """The scale, a number."""
@@ -86,9 +89,9 @@ class Quantized(torch.Tensor):
         """The zero points of channels."""
         return self.steps.point
 
-    def q_per_channel_axis(self) -> int | None:
-        """The axis of channels."""
-        return self.steps.axis
+    def q_per_channel_axis(self) -> int:
+        """The axis of channels; -1 where there is one scale."""
+        return -1 if self.steps.axis is None else self.steps.axis
 
 
 def one_number(given: Any, steps: Steps) -> Any:
@@ -105,8 +108,6 @@ def has_quantized(given: Any) -> bool:
     """Whether a quantized tensor is among arguments."""
     for each in given:
         kind = type(each)
-        if kind is Traced:
-            continue
         if kind is list or kind is tuple:
             if has_quantized(each):
                 return True
@@ -130,7 +131,7 @@ def always_same(tracer: Tracer, tensor: torch.Tensor) -> bool:
 # ------------------------------------------------------------------------------------------ floats and back
 
 
-def quantized(tracer: Tracer, floats: Any, steps: Steps) -> Quantized:
+def in_steps(tracer: Tracer, floats: Any, steps: Steps) -> Quantized:
     """Floats in whole numbers of steps."""
     found = INTEGERS.get(steps.kind)
     if found is None:
@@ -203,13 +204,21 @@ class Whole:
         if isinstance(given, list | tuple):
             return type(given)(map(self.of, given))
         if isinstance(given, torch.ScriptObject):
-            path = self.tracer.modules[-1] if self.tracer.modules else ""
-            if given._type().name() == "CellParamsBase":  # type: ignore[attr-defined]
-                return self.tracer.weights.cell(given, path)
-            return self.tracer.weights.layer(given, self.operator, path)
-        if isinstance(given, torch.Tensor) and type(given) is not Traced and type(given) is not Quantized:
+            return self.unpacked(given)
+        if isinstance(given, torch.Tensor) and type(given) is not Quantized:
             return self.entered(given) if given.is_quantized else given
         return given
+
+    def unpacked(self, packed: Any) -> Any:
+        """What a packed weight, or cell of a recurrent layer, holds."""
+        path, weights = self.tracer.modules[-1] if self.tracer.modules else "", self.tracer.weights
+        try:
+            if packed._type().name() == "CellParamsBase":
+                return weights.cell(packed, path)
+            return weights.layer(packed, self.operator, path)
+        except ValueError as refused:
+            hint = "pack it for another engine: torch.backends.quantized.engine = 'qnnpack' before it is converted"
+            raise CaptureError(f"the model computes with {refused}", hint=hint) from None
 
     def entered(self, tensor: torch.Tensor) -> Quantized:
         """A quantized tensor from outside as a traced one."""
