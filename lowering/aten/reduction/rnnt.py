@@ -16,7 +16,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.reduction.ctc import NEVER, lengths_of, log_sum, shifted
+from lowering.aten.reduction.ctc import NEVER, lengths_of, log_sum, moved_right
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import iota, up_to
 
@@ -101,7 +101,7 @@ class Lattice:
         """log of the probability of all ways from the first place to each, by diagonals."""
 
         def step(state: Value, silent: Value, spoken: Value) -> tuple[Value, ...]:
-            moved = log_sum(op.Add(state, silent), shifted(op.Add(state, spoken), 1, NEVER))
+            moved = log_sum(op.Add(state, silent), moved_right(op.Add(state, spoken), 1, NEVER))
             return moved, op.Identity(state)
 
         first = op.Equal(iota(self.places), const(np.array(0)))
@@ -121,9 +121,15 @@ class Lattice:
 
         begin = op.Expand(never, shape_vector((silents.shape[1], self.places)))
         return op.Scan(
-            begin, silents, spokens, ends, body=step, num_scan_inputs=3, scan_input_directions=(1, 1, 1),
+            begin,
+            silents,
+            spokens,
+            ends,
+            body=step,
+            num_scan_inputs=3,
+            scan_input_directions=(1, 1, 1),
             scan_output_directions=(1,),
-        )[1]  # fmt: skip
+        )[1]
 
 
 class Gradient:

@@ -21,9 +21,14 @@ Given = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def transduced(
-    logits: torch.Tensor, targets: torch.Tensor, frames: torch.Tensor, labels: torch.Tensor, blank: int, clamp: float,
+    logits: torch.Tensor,
+    targets: torch.Tensor,
+    frames: torch.Tensor,
+    labels: torch.Tensor,
+    blank: int,
+    clamp: float,
     fused: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The loss and its gradient, place by place."""
     with torch.enable_grad():
         x = logits.detach().clone().requires_grad_(True)
@@ -93,9 +98,12 @@ def test_lengths_and_labels_that_do_not_fit_are_refused(operator: Any) -> None:
     logits, targets, frames, labels = given(3, 7, 2)
     program = to_onnx(Loss(operator, -1, -1.0, True), given(2, 5, 3), dynamic_shapes=SHAPES)
     for wrong in (
-        (logits, targets, frames - 1, labels), (logits, targets, frames, labels * 0),
-        (logits, targets * 0 + 9, frames, labels), (logits, targets * 0 - 1, frames, labels),
-        (logits, targets, frames[:2], labels), (logits[:, :, 1:], targets, frames, labels),
-    ):  # fmt: skip
+        (logits, targets, frames - 1, labels),
+        (logits, targets, frames, labels * 0),
+        (logits, targets * 0 + 9, frames, labels),
+        (logits, targets * 0 - 1, frames, labels),
+        (logits, targets, frames[:2], labels),
+        (logits[:, :, 1:], targets, frames, labels),
+    ):
         with pytest.raises(IrkitError):
             program(*wrong)
