@@ -30,8 +30,8 @@ BY_TEXT = (
     ("Unsupported input type <class 'numpy.ndarray'>", "give tensors: torch.from_numpy(array)"),
     (
         "does not have a field with name '__obj_flatten__'",
-        "this is an object of C++, such as the packed weights of torch.ao's quantized modules: export the model before "
-        "it is quantized, and quantize the ONNX file",
+        "this is an object of C++, such as the packed weights of torch.ao's quantized modules, which direct capture "
+        "takes: leave capture='torch.export' out",
     ),
     ("to make the two branches have the same contiguousness.", "end each branch of torch.cond with .contiguous()"),
     (

@@ -27,6 +27,7 @@ from lowering.direct.functions.numbers import nested_lists
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
+from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
 from lowering.errors import CaptureError, LoweringError
@@ -263,6 +264,8 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     tracer.calls += 1
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         try:
+            if is_met_as_quantized(func, args, kwargs):
+                return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
             raise error.located(ir=shown(func, args, kwargs), source=tracer.line()) from error.__cause__

@@ -341,6 +341,17 @@ def filtered(x: torch.Tensor, weights: torch.Tensor, results: torch.Tensor) -> t
     return results
 
 
+def transduced(
+    logits: torch.Tensor, targets: torch.Tensor, logit_lengths: torch.Tensor, target_lengths: torch.Tensor, *_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What torchaudio's loss of a transducer gives: one for each sample, and its gradient."""
+    fits = logits.dim() == 4 and targets.dim() == 2 and logits.shape[1] > 0 and logits.shape[3] > 0
+    fits = fits and logits.shape[2] == targets.shape[1] + 1 and logits.dtype in (torch.float32, torch.float16)
+    counts = {logits.shape[0], targets.shape[0], *logit_lengths.shape, *target_lengths.shape} if fits else {0, 1}
+    torch._check(len(counts) == 1 and counts != {0}, lambda: "the sizes of logits, targets and lengths do not fit")
+    return logits.new_empty(logits.shape[:1]), torch.empty_like(logits)
+
+
 def overdriven(
     x: torch.Tensor, driven: torch.Tensor, before: torch.Tensor, became: torch.Tensor, heard: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
@@ -410,7 +421,10 @@ TOLD = {
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 
 
-NAMED = {"torchaudio::_lfilter_core_loop": filtered, "torchaudio::_overdrive_core_loop": overdriven}
+NAMED = {
+    "torchaudio::_lfilter_core_loop": filtered, "torchaudio::_overdrive_core_loop": overdriven,
+    "torchaudio::rnnt_loss_forward": transduced,
+}  # fmt: skip
 """The same of other libraries' operators, by name: they need not be there."""
 
 

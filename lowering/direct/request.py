@@ -19,6 +19,7 @@ from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.calls import Call, bind, named_leaves, rename_leaves
 from lowering.capture.inputs.contents import Parts
+from lowering.capture.inputs.packed import Weights
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.torch_export import stretch_axis
 from lowering.errors import CaptureError
@@ -45,7 +46,8 @@ class Request:
     `shapes` has for each leaf what its dimensions are: ints and expressions over the user's names; the expression alone
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
-    follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs.
+    follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs,
+    `weights` what was unpacked of it.
     """
 
     module: torch.nn.Module
@@ -64,6 +66,7 @@ class Request:
     equal: Mapping[str, str] = {}
     promises: tuple[Guard, ...] = ()
     notes: tuple[str, ...] = ()
+    weights: Weights = attrs.field(factory=Weights)
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""

@@ -27,6 +27,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.capture.guards.answers import holds
 from lowering.capture.inputs.alike import Likes
+from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
@@ -122,6 +123,7 @@ class Tracer:
 
     options: Options
     names: Mapping[int, str]
+    weights: Weights = attrs.field(factory=Weights)
     scope: Scope = attrs.field(init=False)
     asked: Questions = attrs.field(init=False)
     handles: dict[int, tuple[torch.Tensor, Handle]] = attrs.field(factory=dict)
@@ -509,12 +511,22 @@ def restored_dispatch() -> Any:
 
 
 def refuse_layout(tensor: torch.Tensor) -> None:
-    """Raises LoweringError for a sparse tensor and its like."""
+    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one."""
+    if tensor.is_quantized:
+        raise CaptureError("a quantized tensor is no input or result of a program", hint=INTEGERS)
     if tensor.layout is not torch.strided:
         raise LoweringError(
             f"a tensor of layout {tensor.layout} is not met by direct capture",
             hint="make it dense, with to_dense(), or use capture='torch.export'",
         )
+
+
+INTEGERS = (
+    "give its integers, x.int_repr(), and in the model make it of them, "
+    "torch._make_per_tensor_quantized_tensor(x, scale, zero_point); return y.dequantize(), or y.int_repr() with "
+    "y.q_scale() and y.q_zero_point()"
+)
+"""What to do with a quantized tensor at the border of a program."""
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

@@ -29,7 +29,7 @@ NEAR = 2**-10
 float32, and a scale of some hundredths, are off by less."""
 
 DRAWS = 8
-"""So often are the numbers moved, each up or down as chance has it."""
+"""So often are the numbers moved: all up, all down, and then each as chance has it."""
 
 ROOM = 2.0
 """How much further than any of the draws results may be moved: chance does not meet the worst choice for each."""
@@ -40,23 +40,25 @@ def has_roundings(graph: Graph) -> bool:
     return any(value.op == "QuantizeLinear" or any(map(has_roundings, value.bodies)) for value in graph.order)
 
 
-def moved_kernel(generator: np.random.Generator) -> Any:
-    """The kernel of QuantizeLinear for numbers that are moved by a part of a step, each up or down."""
+def moved_kernel(draw: int) -> Any:
+    """The kernel of QuantizeLinear for numbers that are moved by a part of a step, as one of the draws has it."""
+    generator = np.random.default_rng(draw)
 
     def kernel(node: Value, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None = None) -> np.ndarray:
         step = np.asarray(casts.spread_along(node, x, scale.astype(np.float64)))
-        by = generator.choice((-NEAR, NEAR), x.shape) * step
-        return casts.kernel_QuantizeLinear(node, (x.astype(np.float64) + by).astype(np.float64), scale, zero_point)
+        by = generator.choice((-NEAR, NEAR), x.shape) if draw > 1 else (-NEAR, NEAR)[draw]
+        moved = x.astype(np.float64) + by * step
+        return casts.kernel_QuantizeLinear(node, moved, scale, zero_point)
 
     return kernel
 
 
-def evaluated_result(program: Any, feeds: Mapping[str, np.ndarray], seed: int | None = None) -> Any:
-    """The result of the graph that is saved, as irkit evaluates it; with a seed, of numbers that are moved. Raises
+def evaluated_result(program: Any, feeds: Mapping[str, np.ndarray], draw: int | None = None) -> Any:
+    """The result of the graph that is saved, as irkit evaluates it; of a draw, of numbers that are moved. Raises
     EvaluateError for an operator without a kernel."""
     kernels = KERNELS
-    if seed is not None:
-        kernels = {**KERNELS, "QuantizeLinear": moved_kernel(np.random.default_rng(seed))}
+    if draw is not None:
+        kernels = {**KERNELS, "QuantizeLinear": moved_kernel(draw)}
     return program.taken(evaluate(program.ready, feeds, kernels=kernels)[: len(program.graph.results)])[0]
 
 
@@ -65,7 +67,7 @@ def within_room(program: Any, expected: Any, exact: Any, feeds: Mapping[str, np.
     with program.lowered.captured.pytrees():
         leaves, spec = pytree.tree_flatten(exact)
         wanted = pytree.tree_leaves(expected)
-        draws = [pytree.tree_leaves(evaluated_result(program, feeds, seed)) for seed in range(DRAWS)]
+        draws = [pytree.tree_leaves(evaluated_result(program, feeds, draw)) for draw in range(DRAWS)]
         if len(wanted) == len(leaves):
             leaves = [nearer(*each) for each in zip(leaves, wanted, zip(*draws, strict=True), strict=True)]
         return pytree.tree_unflatten(leaves, spec)

@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 from irkit.core.ir import Graph
 from irkit.errors import IrkitError
 from lowering.capture.capture import capture_model
+from lowering.capture.fx_graphs import is_aten
 from lowering.capture.leaves import choice_of, modules_left_whole, with_modules
 from lowering.capture.patches.branches import branches_of_anything
 from lowering.capture.torch_export import Attempt
@@ -142,7 +143,7 @@ def lower_as_it_is(
     clock: Clock,
 ) -> Lowered:
     """A torch program as a graph, by the way that the options name."""
-    if options.capture == TORCH_EXPORT or is_captured(model):
+    if options.capture == TORCH_EXPORT or (is_captured(model) and not runs_as_module(model, args, kwargs)):
         return by_torch_export(model, args, kwargs, options, clock)
     start = time.perf_counter()
     try:
@@ -198,6 +199,16 @@ def neither(first: Exception, second: CaptureError | LoweringError) -> CaptureEr
     if isinstance(second, MissingConverters):
         return MissingConverters(what, missing=second.missing, source=second.source, hint=second.hint)
     return type(second)(what, source=second.source, hint=second.hint)
+
+
+def runs_as_module(model: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an FX graph is a module like any other, which calls modules and methods and is given arguments, as
+    `torch.fx.symbolic_trace` and FX's quantization leave it."""
+    return (
+        isinstance(model, GraphModule)
+        and not is_aten(model)
+        and (isinstance(args, torch.Tensor) or bool(args or kwargs))
+    )
 
 
 def is_captured(model: Any) -> bool:

@@ -102,14 +102,14 @@ def log_likelihood(log_probs: Value, targets: Value, frames: Value, labels: Valu
     scores = op.GatherElements(
         log_probs, op.Expand(op.Unsqueeze(path, np.array([0])), shape_vector((time, batch, states))), axis=2
     )
-    before = shifted(path, 2, -1)
+    before = moved_right(path, 2, -1)
     may_skip = op.And(op.Not(op.Equal(path, before)), op.GreaterOrEqual(iota(states), const(np.array(2))))
     start = op.Where(op.Equal(iota(states), const(np.array(0))), scalar(0, scores.dtype), scalar(NEVER, scores.dtype))
     running = op.Less(op.Unsqueeze(iota(time), last), op.Unsqueeze(frames, np.array([0])))
 
     def step(alpha: Value, score: Value, active: Value) -> tuple[Value, ...]:
-        skipped = op.Where(may_skip, shifted(alpha, 2, NEVER), scalar(NEVER, alpha.dtype))
-        moved = op.Add(log_sum(alpha, shifted(alpha, 1, NEVER), skipped), score)
+        skipped = op.Where(may_skip, moved_right(alpha, 2, NEVER), scalar(NEVER, alpha.dtype))
+        moved = op.Add(log_sum(alpha, moved_right(alpha, 1, NEVER), skipped), score)
         return (op.Where(op.Unsqueeze(active, last), moved, alpha),)
 
     begin = op.Expand(start, shape_vector((batch, states)))
@@ -125,7 +125,7 @@ def log_likelihood(log_probs: Value, targets: Value, frames: Value, labels: Valu
     return op.Squeeze(both, last)
 
 
-def shifted(x: Value, by: int, fill: float) -> Value:
+def moved_right(x: Value, by: int, fill: float) -> Value:
     """x moved right along its last axis of two, what comes in filled."""
     pads = const(np.array([0, by, 0, -by], dtype=np.int64))
     return op.Pad(x, pads, scalar(fill, x.dtype))

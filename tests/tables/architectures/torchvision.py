@@ -101,7 +101,7 @@ def classified(name: str, model: Any) -> Sets:
         return images(model, [(2, side, side), (1, side, side), (3, side, side)], {0: "batch"}, 3)
     if name == "maxvit_t":
         return images(model, [(2, 224, 224), (1, 224, 224), (3, 224, 224)], {0: "batch"}, 3)
-    return images(model, LARGER if name.startswith("inception") else FREE, axes, 3)
+    return images(model, LARGER if "inception" in name else FREE, axes, 3)
 
 
 def detected(name: str, model: Any) -> Sets:
