@@ -481,11 +481,15 @@ def _exact_product(numbers: Sequence[Any]) -> Any:
 def _exact_quotient(bases: Sequence[Any], exponents: Sequence[int]) -> Any:
     """The product of powers, rounded once where a float is among their bases."""
     factors, kinds = list(zip(bases, exponents, strict=True)), set(map(type, bases))
-    if complex in kinds:
+    if complex in kinds or (kinds == _WHOLE and all(exponent >= 0 for exponent in exponents)):
         return math.prod(base**exponent for base, exponent in factors)
-    if kinds == _WHOLE and all(exponent >= 0 for exponent in exponents):
-        return math.prod(base**exponent for base, exponent in factors)
-    found = math.prod(Fraction(base) ** exponent for base, exponent in factors)
+    top, bottom = 1, 1
+    for base, exponent in factors:
+        over, under = Fraction(base).as_integer_ratio() if type(base) is not int else (base, 1)
+        if exponent < 0:
+            over, under = under, over
+        top, bottom = top * over ** abs(exponent), bottom * under ** abs(exponent)
+    found = Fraction(top, bottom)
     return float(found) if float in kinds else _shortest(found)
 
 
