@@ -97,7 +97,7 @@ def canonical(expr: sympy.Expr) -> Dim:
 
 
 @lru_cache(maxsize=CACHE)
-def _is_factored(expr: Any) -> bool:
+def _is_factored(expr: sympy.Basic) -> bool:
     """True where `sympy.expand` might change an expression: a sum is a factor, or stands in a power."""
     if isinstance(expr, sympy.Mul) and any(isinstance(arg, sympy.Add) for arg in expr.args):
         return True

@@ -20,6 +20,10 @@ from irkit.errors import DimensionError
 DIGITS = 1 << 16
 """An integer of more bits is no size, nor a step on the way to one."""
 
+_Part = Any
+"""An expression of sympy, or a part of one, which sympy gives no types."""
+_Number = Any
+"""An int, a Fraction, or a float."""
 Ends = tuple[float, float]
 """The least and the greatest that something may be: integers, or infinite."""
 
@@ -301,12 +305,12 @@ def _beats(a: sympy.Expr, b: sympy.Expr, pick: Callable[..., int]) -> bool:
 # ---------------------------------------------------------------------------------------------- intervals
 
 
-def interval(expr: Any, ranges: Mapping[str, Range]) -> Ends:
+def interval(expr: _Part, ranges: Mapping[str, Range]) -> Ends:
     """The ends between which every value of an expression is, where symbols are in their ranges."""
     return _interval(expr, ranges, {})
 
 
-def _interval(expr: Any, ranges: Mapping[str, Range], known: dict[Any, Ends]) -> Ends:
+def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]) -> Ends:
     """The same, of parts whose ends are `known` already: a part may stand in an expression many times."""
     found = known.get(expr)
     if found is None:
@@ -314,7 +318,7 @@ def _interval(expr: Any, ranges: Mapping[str, Range], known: dict[Any, Ends]) ->
     return found
 
 
-def _ends(expr: Any, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
+def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
     """The ends of an expression whose parts are between theirs."""
     if isinstance(expr, Integer):
         return int(expr), int(expr)
@@ -355,10 +359,10 @@ def _times(a: Ends, b: Ends) -> Ends:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def number_of(expr: Any, values: Mapping[str, int]) -> Any:
+def number_of(expr: _Part, values: Mapping[str, int]) -> _Number:
     """The number that an expression is under an assignment of its symbols by name: exact, an int or a Fraction, where
     no double is in it; else a float, rounded once by each operation on doubles."""
-    found: list[Any] = []
+    found: list[_Number] = []
     for step in _steps(expr):
         found.append(step(found, values))
     return found[-1]
@@ -366,18 +370,18 @@ def number_of(expr: Any, values: Mapping[str, int]) -> Any:
 
 PROGRAMS = 1 << 13
 """Of so many expressions it is known how their numbers are computed."""
-_Step = Callable[[list[Any], Mapping[str, int]], Any]
+_Step = Callable[[list[_Number], Mapping[str, int]], _Number]
 """What a part of an expression is, of what the parts before it are and the values of symbols."""
 
 
 @lru_cache(maxsize=PROGRAMS)
-def _steps(expr: Any) -> tuple[_Step, ...]:
+def _steps(expr: _Part) -> tuple[_Step, ...]:
     """How the number of an expression is computed: each part that differs once, after those that it is made of. Sizes
     behind several layers contain the sizes before them many times over."""
-    places: dict[Any, int] = {}
+    places: dict[_Part, int] = {}
     steps: list[_Step] = []
 
-    def place_of(part: Any) -> int:
+    def place_of(part: _Part) -> int:
         if part not in places:
             step = _step(part, [place_of(arg) for arg in _operands(part)])
             places[part] = len(steps)
@@ -388,18 +392,21 @@ def _steps(expr: Any) -> tuple[_Step, ...]:
     return tuple(steps)
 
 
-def _operands(expr: Any) -> Sequence[Any]:
+def _operands(expr: _Part) -> Sequence[Any]:
     """The parts of which the number of an expression is computed."""
     if isinstance(expr, sympy.Mul):
-        return [arg.args[0] if _is_whole_power(arg) and int(arg.args[1]) < 0 else arg for arg in expr.args]
+        return [arg.args[0] if _whole_power(arg) < 0 else arg for arg in expr.args]
     return () if expr.is_Number or expr.is_NumberSymbol else expr.args
 
 
-def _is_whole_power(expr: Any) -> bool:
-    return isinstance(expr, sympy.Pow) and isinstance(expr.args[1], Integer)
+def _whole_power(factor: _Part) -> int:
+    """The exponent of a factor, where it is an integer; else 1."""
+    if isinstance(factor, sympy.Pow) and isinstance(factor.args[1], Integer):
+        return int(factor.args[1])
+    return 1
 
 
-def _step(expr: Any, places: Sequence[int]) -> _Step:
+def _step(expr: _Part, places: Sequence[int]) -> _Step:
     """How one part of an expression is computed of those at `places`."""
     if expr.is_Symbol:
         return _looked_up(label(expr))
@@ -408,10 +415,9 @@ def _step(expr: Any, places: Sequence[int]) -> _Step:
     if isinstance(expr, sympy.Add):
         return lambda found, _: _exact_sum([found[i] for i in places])
     if isinstance(expr, sympy.Mul):
-        powers = [int(arg.args[1]) if _is_whole_power(arg) else 1 for arg in expr.args]
-        if min(powers) >= 0:
+        exponents = [min(_whole_power(arg), 1) for arg in expr.args]
+        if min(exponents) >= 0:
             return lambda found, _: _exact_product([found[i] for i in places])
-        exponents = [min(power, 1) for power in powers]
         return lambda found, _: _exact_quotient([found[i] for i in places], exponents)
     if isinstance(expr, sympy.Pow):
         base, exponent = places
@@ -429,7 +435,7 @@ def _step(expr: Any, places: Sequence[int]) -> _Step:
 
 
 def _looked_up(name: str) -> _Step:
-    def value_of(_: list[Any], values: Mapping[str, int]) -> Any:
+    def value_of(_: list[_Number], values: Mapping[str, int]) -> _Number:
         if name not in values:
             raise DimensionError(f"the dimension symbol {name!r} has no value", hint=f"known: {sorted(values)}")
         return values[name]
@@ -437,18 +443,18 @@ def _looked_up(name: str) -> _Step:
     return value_of
 
 
-def _constant(expr: Any) -> _Step:
+def _constant(expr: _Part) -> _Step:
     """The number that an expression without parts is. Raises TypeError where it is none."""
     if expr.is_Rational:
-        number: Any = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
+        number: _Number = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
     elif expr.is_Number or expr.is_NumberSymbol:
         number = float(expr)
     else:
         raise TypeError(f"{expr} is no number")
-    return lambda *_: number
+    return lambda _found, _values: number
 
 
-def power(expr: Any, base: Any, exponent: Any) -> Any:
+def power(expr: _Part, base: _Number, exponent: _Number) -> _Number:
     """base ** exponent. Raises DimensionError for an integer far beyond any size, which would take minutes."""
     if type(exponent) is not int:
         root = exponent == HALF and type(exponent) is Fraction and base >= 0
@@ -458,10 +464,10 @@ def power(expr: Any, base: Any, exponent: Any) -> Any:
     return _exact_quotient([base], [exponent])
 
 
-_WHOLE = frozenset((int,))
+_WHOLE: frozenset[type] = frozenset((int,))
 
 
-def _exact_sum(numbers: Sequence[Any]) -> Any:
+def _exact_sum(numbers: Sequence[_Number]) -> _Number:
     """The sum, rounded once where a float is among the numbers."""
     if _WHOLE.issuperset(map(type, numbers)):
         return sum(numbers)
@@ -471,17 +477,17 @@ def _exact_sum(numbers: Sequence[Any]) -> Any:
     return float(sum(map(Fraction, numbers)))
 
 
-def _exact_product(numbers: Sequence[Any]) -> Any:
+def _exact_product(numbers: Sequence[_Number]) -> _Number:
     """The product, rounded once where a float is among the numbers."""
     if _WHOLE.issuperset(map(type, numbers)):
         return math.prod(numbers)
     return _exact_quotient(numbers, [1] * len(numbers))
 
 
-def _exact_quotient(bases: Sequence[Any], exponents: Sequence[int]) -> Any:
+def _exact_quotient(bases: Sequence[_Number], exponents: Sequence[int]) -> _Number:
     """The product of powers, rounded once where a float is among their bases."""
-    factors, kinds = list(zip(bases, exponents, strict=True)), set(map(type, bases))
-    if complex in kinds or (kinds == _WHOLE and all(exponent >= 0 for exponent in exponents)):
+    factors, kinds = list(zip(bases, exponents, strict=True)), frozenset(map(type, bases))
+    if complex in kinds or (kinds <= _WHOLE and all(exponent >= 0 for exponent in exponents)):
         return math.prod(base**exponent for base, exponent in factors)
     top, bottom = 1, 1
     for base, exponent in factors:
@@ -493,7 +499,7 @@ def _exact_quotient(bases: Sequence[Any], exponents: Sequence[int]) -> Any:
     return float(found) if float in kinds else _shortest(found)
 
 
-def _shortest(number: Any) -> Any:
+def _shortest(number: _Number) -> Any:
     """An int where a Fraction is one."""
     return int(number) if type(number) is Fraction and number.denominator == 1 else number
 

@@ -76,12 +76,13 @@ def test_a_sum_within_a_function_is_no_factor_to_expand() -> None:
 
 def test_factors_are_expanded_wherever_they_stand() -> None:
     n, m = symbol("n"), symbol("m")
+    half: Any = dims.FloorDiv(n * (m + 1), 2)
     product, power = sympy.Mul(n, m + 1, evaluate=False), sympy.Pow(n + 1, 2, evaluate=False)
     for given, expected in [
         (product, n * m + n),
         (power, n**2 + 2 * n + 1),
         (sympy.Add(product, power, evaluate=False), n**2 + n * m + 3 * n + 1),
-        (sympy.Mul(dims.FloorDiv(n * (m + 1), 2), m), dims.FloorDiv(n * m + n, 2) * m),
+        (half * m, dims.FloorDiv(n * m + n, 2) * m),
     ]:
         assert dims.dim(given) == expected
 
