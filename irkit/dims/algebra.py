@@ -89,11 +89,21 @@ def canonical(expr: sympy.Expr) -> Dim:
         return expr
     if isinstance(expr, Integer):
         return int(expr)
-    if any(isinstance(node, (sympy.Mul, sympy.Pow)) and node.has(sympy.Add) for node in sympy.preorder_traversal(expr)):  # pyright: ignore[reportUnknownMemberType]
+    if _is_factored(expr):
         expr = sympy.expand(expr)
     if isinstance(expr, Integer):
         return int(expr)
     return expr
+
+
+@lru_cache(maxsize=CACHE)
+def _is_factored(expr: sympy.Basic) -> bool:
+    """True where `sympy.expand` might change an expression: a sum is a factor, or stands in a power."""
+    if isinstance(expr, sympy.Mul) and any(isinstance(arg, sympy.Add) for arg in expr.args):
+        return True
+    if isinstance(expr, sympy.Pow) and expr.has(sympy.Add):  # pyright: ignore[reportUnknownMemberType]
+        return True
+    return any(map(_is_factored, expr.args))
 
 
 def add(a: Dim, b: Dim) -> Dim:

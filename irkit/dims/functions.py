@@ -20,6 +20,10 @@ from irkit.errors import DimensionError
 DIGITS = 1 << 16
 """An integer of more bits is no size, nor a step on the way to one."""
 
+_Part = Any
+"""An expression of sympy, or a part of one, which sympy gives no types."""
+_Number = Any
+"""An int, a Fraction, or a float."""
 Ends = tuple[float, float]
 """The least and the greatest that something may be: integers, or infinite."""
 
@@ -301,15 +305,28 @@ def _beats(a: sympy.Expr, b: sympy.Expr, pick: Callable[..., int]) -> bool:
 # ---------------------------------------------------------------------------------------------- intervals
 
 
-def interval(expr: Any, ranges: Mapping[str, Range]) -> Ends:
+def interval(expr: _Part, ranges: Mapping[str, Range]) -> Ends:
+    """The ends between which every value of an expression is, where symbols are in their ranges."""
+    return _interval(expr, ranges, {})
+
+
+def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]) -> Ends:
+    """The same, of parts whose ends are `known` already: a part may stand in an expression many times."""
+    found = known.get(expr)
+    if found is None:
+        found = known[expr] = _ends(expr, ranges, [_interval(arg, ranges, known) for arg in expr.args])
+    return found
+
+
+def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
+    """The ends of an expression whose parts are between theirs."""
     if isinstance(expr, Integer):
         return int(expr), int(expr)
     if expr.is_Symbol:
-        known = ranges.get(label(expr))
-        if known is not None:
-            return known.lo, math.inf if known.hi is None else known.hi
+        given = ranges.get(label(expr))
+        if given is not None:
+            return given.lo, math.inf if given.hi is None else given.hi
         return (0 if expr.is_nonnegative else -math.inf), math.inf
-    parts = [interval(arg, ranges) for arg in expr.args]
     if isinstance(expr, sympy.Add):
         return sum(p[0] for p in parts), sum(p[1] for p in parts)
     if isinstance(expr, sympy.Mul):
@@ -342,69 +359,147 @@ def _times(a: Ends, b: Ends) -> Ends:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def number_of(expr: Any, values: Mapping[str, int]) -> Any:
+def number_of(expr: _Part, values: Mapping[str, int]) -> _Number:
     """The number that an expression is under an assignment of its symbols by name: exact, an int or a Fraction, where
     no double is in it; else a float, rounded once by each operation on doubles."""
-    if expr.is_Symbol:
-        if label(expr) not in values:
-            raise DimensionError(f"the dimension symbol {label(expr)!r} has no value", hint=f"known: {sorted(values)}")
-        return values[label(expr)]
-    if expr.is_Integer:
-        return int(expr)
-    if expr.is_Rational:
-        return Fraction(int(expr.p), int(expr.q))
-    if expr.is_Number or expr.is_NumberSymbol:
-        return float(expr)
-    if isinstance(expr, sympy.Add):
-        return _exact_sum([number_of(arg, values) for arg in expr.args])
+    found: list[_Number] = []
+    for step in _steps(expr):
+        found.append(step(found, values))
+    return found[-1]
+
+
+PROGRAMS = 1 << 13
+"""Of so many expressions it is known how their numbers are computed."""
+_Step = Callable[[list[_Number], Mapping[str, int]], _Number]
+"""What a part of an expression is, of what the parts before it are and the values of symbols."""
+
+
+@lru_cache(maxsize=PROGRAMS)
+def _steps(expr: _Part) -> tuple[_Step, ...]:
+    """How the number of an expression is computed: each part that differs once, after those that it is made of. Sizes
+    behind several layers contain the sizes before them many times over."""
+    places: dict[_Part, int] = {}
+    steps: list[_Step] = []
+
+    def place_of(part: _Part) -> int:
+        if part not in places:
+            step = _step(part, [place_of(arg) for arg in _operands(part)])
+            places[part] = len(steps)
+            steps.append(step)
+        return places[part]
+
+    place_of(expr)
+    return tuple(steps)
+
+
+def _operands(expr: _Part) -> Sequence[Any]:
+    """The parts of which the number of an expression is computed."""
     if isinstance(expr, sympy.Mul):
-        return _exact_product([_number_and_power(arg, values) for arg in expr.args])
+        return [arg.args[0] if _whole_power(arg) < 0 else arg for arg in expr.args]
+    return () if expr.is_Number or expr.is_NumberSymbol else expr.args
+
+
+def _whole_power(factor: _Part) -> int:
+    """The exponent of a factor, where it is an integer; else 1."""
+    if isinstance(factor, sympy.Pow) and isinstance(factor.args[1], Integer):
+        return int(factor.args[1])
+    return 1
+
+
+def _step(expr: _Part, places: Sequence[int]) -> _Step:
+    """How one part of an expression is computed of those at `places`."""
+    if expr.is_Symbol:
+        return _looked_up(label(expr))
+    if not places:
+        return _constant(expr)
+    if isinstance(expr, sympy.Add):
+        return lambda found, _: _exact_sum([found[i] for i in places])
+    if isinstance(expr, sympy.Mul):
+        exponents = [min(_whole_power(arg), 1) for arg in expr.args]
+        if min(exponents) >= 0:
+            return lambda found, _: _exact_product([found[i] for i in places])
+        return lambda found, _: _exact_quotient([found[i] for i in places], exponents)
     if isinstance(expr, sympy.Pow):
-        return power(expr, *(number_of(arg, values) for arg in expr.args))
+        base, exponent = places
+        return lambda found, _: power(expr, found[base], found[exponent])
     function = _FOLD.get(expr.func)
     if function is None:  # a quotient by 0, or a function of sympy's own
         raise TypeError(f"{expr} is no number")
-    return function(*(number_of(arg, values) for arg in expr.args))
+    if len(places) == 1:
+        (only,) = places
+        return lambda found, _: function(found[only])
+    if len(places) == 2:
+        one, two = places
+        return lambda found, _: function(found[one], found[two])
+    return lambda found, _: function(*(found[i] for i in places))
 
 
-def power(expr: Any, base: Any, exponent: Any) -> Any:
+def _looked_up(name: str) -> _Step:
+    def value_of(_: list[_Number], values: Mapping[str, int]) -> _Number:
+        if name not in values:
+            raise DimensionError(f"the dimension symbol {name!r} has no value", hint=f"known: {sorted(values)}")
+        return values[name]
+
+    return value_of
+
+
+def _constant(expr: _Part) -> _Step:
+    """The number that an expression without parts is. Raises TypeError where it is none."""
+    if expr.is_Rational:
+        number: _Number = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
+    elif expr.is_Number or expr.is_NumberSymbol:
+        number = float(expr)
+    else:
+        raise TypeError(f"{expr} is no number")
+    return lambda _found, _values: number
+
+
+def power(expr: _Part, base: _Number, exponent: _Number) -> _Number:
     """base ** exponent. Raises DimensionError for an integer far beyond any size, which would take minutes."""
     if type(exponent) is not int:
         root = exponent == HALF and type(exponent) is Fraction and base >= 0
         return math.sqrt(base) if root else base ** float(exponent)
     if type(base) is int and base.bit_length() * exponent > DIGITS:
         raise DimensionError(f"the dimension {expr} is beyond any size", hint="give smaller sizes, or a smaller power")
-    return _exact_product([(base, exponent)])
+    return _exact_quotient([base], [exponent])
 
 
-def _number_and_power(factor: Any, values: Mapping[str, int]) -> tuple[Any, int]:
-    """(base, exponent) of a factor whose exponent is an integer, else (the number that it is, 1)."""
-    if isinstance(factor, sympy.Pow) and isinstance(factor.args[1], Integer):
-        base, exponent = number_of(factor.args[0], values), int(factor.args[1])
-        return (base, exponent) if exponent < 0 else (power(factor, base, exponent), 1)
-    return number_of(factor, values), 1
+_WHOLE: frozenset[type] = frozenset((int,))
 
 
-def _exact_sum(numbers: Sequence[Any]) -> Any:
+def _exact_sum(numbers: Sequence[_Number]) -> _Number:
     """The sum, rounded once where a float is among the numbers."""
+    if _WHOLE.issuperset(map(type, numbers)):
+        return sum(numbers)
     kinds: set[type] = set(map(type, numbers))
     if float not in kinds or complex in kinds:
         return _shortest(sum(numbers))
     return float(sum(map(Fraction, numbers)))
 
 
-def _exact_product(factors: Sequence[tuple[Any, int]]) -> Any:
+def _exact_product(numbers: Sequence[_Number]) -> _Number:
+    """The product, rounded once where a float is among the numbers."""
+    if _WHOLE.issuperset(map(type, numbers)):
+        return math.prod(numbers)
+    return _exact_quotient(numbers, [1] * len(numbers))
+
+
+def _exact_quotient(bases: Sequence[_Number], exponents: Sequence[int]) -> _Number:
     """The product of powers, rounded once where a float is among their bases."""
-    kinds: set[Any] = {cast(Any, type(base)) for base, _ in factors}
-    if complex in kinds:
+    factors, kinds = list(zip(bases, exponents, strict=True)), frozenset(map(type, bases))
+    if complex in kinds or (kinds <= _WHOLE and all(exponent >= 0 for exponent in exponents)):
         return math.prod(base**exponent for base, exponent in factors)
-    if kinds == {int} and all(exponent >= 0 for _, exponent in factors):
-        return math.prod(base**exponent for base, exponent in factors)
-    found = math.prod(Fraction(base) ** exponent for base, exponent in factors)
+    top, bottom = 1, 1
+    for base, exponent in factors:
+        over, under = Fraction(base).as_integer_ratio() if type(base) is not int else (base, 1)
+        if exponent < 0:
+            over, under = under, over
+        top, bottom = top * over ** abs(exponent), bottom * under ** abs(exponent)
+    found = Fraction(top, bottom)
     return float(found) if float in kinds else _shortest(found)
 
 
-def _shortest(number: Any) -> Any:
+def _shortest(number: _Number) -> Any:
     """An int where a Fraction is one."""
     return int(number) if type(number) is Fraction and number.denominator == 1 else number
 

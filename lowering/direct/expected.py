@@ -138,9 +138,18 @@ def quotient(count: Any, rest: Any) -> Any:
     """count / rest where that is a product of factors of count, whatever the sizes are; None elsewhere."""
     if type(rest) is int and type(count) is int:
         return None
-    ratio: Any = sympy.cancel(sympy.sympify(count) / sympy.sympify(rest)) if rest != 0 else sympy.zoo
-    factors = sympy.Mul.make_args(ratio)
-    return dims.dim(ratio) if all(f.is_Integer or f.is_Symbol or f.is_Function for f in factors) else None
+    if count == 0 or rest == 0:
+        return None if rest == 0 else 0
+    over: Any = sympy.Add.make_args(sympy.sympify(count))
+    under: Any = sympy.Add.make_args(sympy.sympify(rest))
+    if len(over) != len(under):
+        return None
+    for term in under:  # what the first term of count is a multiple of
+        ratio = over[0] / term
+        whole = all(f.is_Integer or f.is_Symbol or f.is_Function for f in sympy.Mul.make_args(ratio))
+        if whole and (len(under) == 1 or dims.mul(dims.dim(ratio), rest) == count):
+            return dims.dim(ratio)
+    return None
 
 
 def bags(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:

@@ -43,9 +43,26 @@ def is_true(expr: Any, sizes: Mapping[str, Any]) -> bool:
 
 
 def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
-    """Whether a condition holds for sizes; None where it hangs on more than they tell."""
+    """Whether a condition holds for sizes; None where it hangs on more than they tell. Each condition is computed once
+    for the sizes that it hangs on: a capture asks all of them at thousands of points that differ in a name or two."""
     if expr is None:  # said in words
         return None
+    try:
+        return _holds(expr, tuple([sizes[name] for name in names_in(expr)]))
+    except KeyError:
+        return None
+
+
+@lru_cache(maxsize=1 << 12)
+def names_in(expr: Any) -> tuple[str, ...]:
+    """The names by which the sizes are looked up that a condition hangs on."""
+    return tuple(dims.label(symbol) for symbol in dims.symbols_of(expr))
+
+
+@lru_cache(maxsize=1 << 16)
+def _holds(expr: Any, numbers: tuple[Any, ...]) -> bool | None:
+    """Whether a condition holds where its names, in their order, have these sizes."""
+    sizes = dict(zip(names_in(expr), numbers, strict=True))
     if is_of_integers(expr):
         try:
             return is_true(expr, sizes)
@@ -53,14 +70,10 @@ def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
             return None
         except ArithmeticError:  # a quotient by 0, of which sympy knows more
             pass
-    try:
-        values = {s: sizes[s.name] for s in expr.free_symbols}
-    except KeyError:
-        return None
     with suppress(DimensionError, KeyError, TypeError, ZeroDivisionError):  # real numbers, or functions of sympy's own
         return truth_of(expr, sizes)
     try:
-        found = expr.xreplace({s: sympy.Integer(n) for s, n in values.items()})
+        found = expr.xreplace({s: sympy.Integer(sizes[dims.label(s)]) for s in expr.free_symbols})
         found = found.doit() if hasattr(found, "doit") else found
     except (DimensionError, TypeError, ZeroDivisionError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -13,7 +14,9 @@ import torch
 import torch.nn.functional as F
 
 import irkit
+from irkit import dims
 from irkit.errors import IrkitError
+from lowering.direct.expected import quotient
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -224,3 +227,23 @@ def test_what_takes_plain_numbers_says_what_takes_sizes(name: str) -> None:
     with pytest.raises(irkit.CaptureError, match="math and NumPy take plain numbers: write") as found:
         irkit.to_onnx(PLAIN[name], (torch.randn(6, 2),), dynamic_shapes=({0: "n"},))
     assert name in str(found.value)
+
+
+def test_a_quotient_of_sizes_is_what_is_left_of_their_factors() -> None:
+    n, m = dims.symbol("n"), dims.symbol("m")
+    half: Any = dims.floordiv(dims.add(n, 1), 2)
+    total = dims.mul(dims.mul(dims.add(half, 1), m), 6)
+    for count, rest, expected in [
+        (dims.mul(n, 6), 3, dims.mul(n, 2)),
+        (dims.mul(n, 6), 4, None),
+        (dims.mul(dims.mul(n, half), m), dims.mul(half, 1), dims.mul(n, m)),
+        (total, dims.add(half, 1), dims.mul(m, 6)),
+        (total, dims.mul(dims.add(half, 1), 4), None),
+        (dims.add(n, m), dims.add(n, 1), None),
+        (dims.add(n, m), dims.add(m, n), 1),
+        (total, n, None),
+        (0, n, 0),
+        (n, 0, None),
+        (6, 3, None),
+    ]:
+        assert quotient(count, rest) == expected, (count, rest)

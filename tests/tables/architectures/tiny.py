@@ -110,6 +110,15 @@ OVERRIDES: Mapping[str, Sizes] = {
     "kosmos_2_5_vision_model": {"patch_embed_hidden_size": 768},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "ministral": {"head_dim": 8},
+    "edgetam_prompt_encoder": {"image_size": 64},
+    "edgetam_video_prompt_encoder": {"image_size": 64},
+    "edgetam_vision_model": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
+    "sam2_hiera_det_model": {"image_size": [64, 64]},
+    "sam2_prompt_encoder": {"image_size": 64},
+    "sam2_video_prompt_encoder": {"image_size": 64},
+    "sam2_vision_model": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
+    "sam_hq_prompt_encoder": {"image_size": 64, "image_embedding_size": 4},
+    "sam_hq_vision_model": {"image_size": 64},
     "perceiver": {"d_latents": 32, "d_model": 32, "num_latents": 6, "num_self_attends_per_block": 2},
 }  # fmt: skip
 """What configurations of a model type need beside."""

@@ -1,0 +1,66 @@
+"""Whether conditions hold for sizes: at each sizes that they hang on once, however many others there are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sympy
+
+from irkit import dims
+from lowering.capture.guards.answers import holds
+
+N, M = dims.symbol("n"), dims.symbol("m")
+
+
+def calls_of(function: Callable[[], Any]) -> int:
+    """How many functions of Python are called on the way."""
+    seen, before = 0, sys.getprofile()
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal seen
+        seen += event == "call"
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+def test_a_condition_is_computed_once_for_the_sizes_that_it_hangs_on() -> None:
+    expr: Any = sympy.Ge(N, 0)
+    for i in range(40):
+        expr = sympy.And(expr, sympy.Ge(sympy.Rational(i + 1, 3) * N + dims.FloorDiv(N, i + 2), 7), evaluate=False)
+    assert holds(expr, {"n": 30, "m": 0}) is True
+    assert calls_of(lambda: [holds(expr, {"n": 30, "m": size}) for size in range(100)]) < 5 * 100
+    assert holds(expr, {"n": 3, "m": 0}) is False
+
+
+@pytest.mark.parametrize(
+    ("expr", "sizes", "expected"),
+    [
+        (sympy.Ge(N, M), {"n": 2, "m": 2}, True),
+        (sympy.Ge(N, M), {"n": 1, "m": 2}, False),
+        (sympy.Ge(N, M), {"m": 1, "n": 2, "others": 0}, True),
+        (sympy.Ge(N, M), {"n": 2}, None),
+        (sympy.Or(sympy.Ge(N, 1), sympy.Ge(M, 1)), {"n": 1}, None),
+        (sympy.Ge(N / 2, sympy.Rational(3, 2)), {"n": 3}, True),
+        (sympy.Eq(dims.Mod(N, M), 0), {"n": 3, "m": 0}, None),
+        (sympy.Ne(sympy.sqrt(N), 2), {"n": 4}, False),
+        (sympy.true, {}, True),
+        (None, {"n": 1}, None),
+    ],
+)
+def test_what_holds(expr: Any, sizes: dict[str, int], expected: bool | None) -> None:
+    assert holds(expr, sizes) is expected
+    assert holds(expr, sizes) is expected
+
+
+def test_an_unknown_symbol_is_one_of_its_own() -> None:
+    one, two = dims.fresh(), dims.fresh()
+    assert holds(sympy.Ge(one, 3), {dims.label(one): 3}) is True
+    assert holds(sympy.Ge(one, 3), {dims.label(two): 3}) is None
