@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 NAMES = ("list", "tuple", "sum", "len")
 """The builtins that make something of all elements at once."""
+ASKING = ("tolist", "numel")
+"""The methods that make plain numbers of sizes."""
 REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 """What an element may not have that becomes the result of a function: it binds, waits, or is called later."""
 
@@ -43,6 +45,12 @@ def is_plain_target(target: ast.expr) -> bool:
     return isinstance(target, ast.Name)
 
 
+def is_asking(node: ast.AST) -> bool:
+    """Whether a call asks for all elements of a tensor, or how many a shape has: `x.tolist()`, `x.shape.numel()`."""
+    method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords
+    return method and node.func.attr in ASKING  # type: ignore[attr-defined]
+
+
 def elements_gone_over(node: ast.AST) -> ast.expr | None:
     """The expression that a `for`, or one in an expression, goes over, or that says how often; None for anything
     else."""
@@ -52,6 +60,8 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
         return node.generators[0].iter
     if isinstance(node, ast.BinOp) and is_listed(node):
         return node.right
+    if is_asking(node):
+        return node.func.value  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and is_listed(node):
         (given,) = node.args
         return given.generators[0].iter if isinstance(given, ast.GeneratorExp) else given

@@ -216,7 +216,7 @@ def repeated(elements: list[Any], times: Any) -> Any:
     """elements * times"""
     if not isinstance(times, torch.SymInt) or not varies(times) or len(elements) != 1:
         return elements * times
-    return listed(Open(times, lambda _: elements[0]), lambda element: element)
+    return GrownList.repeating(elements[0], times)
 
 
 def undefined(name: str) -> Undefined:

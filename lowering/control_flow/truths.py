@@ -5,12 +5,21 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from typing import Any
 
 import torch
 
 from lowering.control_flow.branches import Branches
-from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_unbind, open_zip
+from lowering.control_flow.rows import (
+    open_enumerate,
+    open_len,
+    open_range,
+    open_reversed,
+    open_tolist,
+    open_unbind,
+    open_zip,
+)
 from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
 from lowering.errors import CaptureError
 
@@ -127,12 +136,19 @@ def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
 def traceable(function: Any) -> Any:
     """The same function, or one that does it for tensors whose content only data tells."""
     method = getattr(function, "__self__", None)
+    if isinstance(method, torch.Size):
+        return partial(number_of_elements, method) if function.__name__ == "numel" else function
     if isinstance(method, torch.Tensor):
         return METHODS[function.__name__](method) if function.__name__ in METHODS else function
     try:
         return FUNCTIONS.get(function, function)
     except TypeError:  # not hashable
         return function
+
+
+def number_of_elements(shape: torch.Size) -> Any:
+    """shape.numel()"""
+    return reduce(operator.mul, shape, 1)
 
 
 def bool_(value: Any = False) -> Any:
@@ -223,5 +239,6 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
+    "tolist": lambda own: partial(open_tolist, own),
     "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
 }
