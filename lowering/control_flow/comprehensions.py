@@ -51,6 +51,13 @@ def is_asking(node: ast.AST) -> bool:
     return method and node.func.attr in ASKING  # type: ignore[attr-defined]
 
 
+def is_counting(node: ast.AST) -> bool:
+    """Whether a call only says how many elements there are: `len(x)`, `x.shape.numel()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == "len"
+    return is_asking(node) and node.func.attr == "numel"  # type: ignore[attr-defined]
+
+
 def elements_gone_over(node: ast.AST) -> ast.expr | None:
     """The expression that a `for`, or one in an expression, goes over, or that says how often; None for anything
     else."""
