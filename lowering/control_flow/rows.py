@@ -277,7 +277,8 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: A
         )
     joined = [each[0] if len(each) == 1 else torch.stack(each, 1).flatten(0, 1) for each in stacks if each]
     if not gained:
-        joined = [torch.zeros(torch.sym_max(rounds, 0) * len(trees))]  # which only counts
+        count: Any = torch.sym_max(rounds, 0) * len(trees)
+        joined = [torch.zeros(count)]  # which only counts
     return Rows(joined, Element(specs[0], tuple(column[0] for column in leaves)))
 
 
@@ -356,7 +357,7 @@ class GrownList(Gathered):
         """The list that has one element so many times, of tensors and numbers."""
         slot = dynamic(element)
         made = Element(slot.spec, slot.leaves)
-        count = torch.sym_max(times, 0)
+        count: Any = torch.sym_max(times, 0)
         parts = [each.unsqueeze(0).expand(count, *each.shape) for each in made.parts_of(element)]
         return cls([Rows(parts, made, [element])], made, "list")
 

@@ -72,8 +72,8 @@ class OwnSizes(Sizes):
 
 @attrs.define(eq=False)
 class Frame:
-    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values of the model
-    around it."""
+    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values around
+    it."""
 
     scope: Scope
     outer: Scope
@@ -300,10 +300,9 @@ class Tracer:
 
     def captured(self, value: Value, depth: int) -> Value:
         """What stands in the body that is being traced for a value made in so many bodies."""
-        for depth in range(depth, len(self.frames)):
+        for frame in self.frames[depth:]:
             if value.op == CONSTANT:
                 return value
-            frame = self.frames[depth]
             if value not in frame.captured:
                 frame.captured[value] = param(value.type)
                 self.examples.later[frame.captured[value]] = (value, False)
