@@ -10,6 +10,10 @@ from collections.abc import Callable
 
 NAMES = ("list", "tuple", "sum", "len")
 """The builtins that make something of all elements at once."""
+EXTREMES = ("max", "min")
+"""Those that take one of all elements, where these are made one by one."""
+ASKING = ("tolist", "numel")
+"""The methods that make plain numbers of sizes."""
 REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 """What an element may not have that becomes the result of a function: it binds, waits, or is called later."""
 
@@ -20,12 +24,12 @@ def is_listed(node: ast.AST) -> bool:
         return is_plain_comprehension(node)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in NAMES:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
-    if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+    given = node.args[0] if len(node.args) == 1 and not node.keywords else None
+    if given is None or node.func.id not in (*NAMES, *EXTREMES) or isinstance(given, ast.Starred):
         return False
-    (given,) = node.args
-    return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else True
+    return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else node.func.id in NAMES
 
 
 def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:
@@ -43,6 +47,19 @@ def is_plain_target(target: ast.expr) -> bool:
     return isinstance(target, ast.Name)
 
 
+def is_asking(node: ast.AST) -> bool:
+    """Whether a call asks for all elements of a tensor, or how many a shape has: `x.tolist()`, `x.shape.numel()`."""
+    method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords
+    return method and node.func.attr in ASKING  # type: ignore[attr-defined]
+
+
+def is_counting(node: ast.AST) -> bool:
+    """Whether a call only says how many elements there are: `len(x)`, `x.shape.numel()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == "len"
+    return is_asking(node) and node.func.attr == "numel"  # type: ignore[attr-defined]
+
+
 def elements_gone_over(node: ast.AST) -> ast.expr | None:
     """The expression that a `for`, or one in an expression, goes over, or that says how often; None for anything
     else."""
@@ -52,6 +69,8 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
         return node.generators[0].iter
     if isinstance(node, ast.BinOp) and is_listed(node):
         return node.right
+    if is_asking(node):
+        return node.func.value  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and is_listed(node):
         (given,) = node.args
         return given.generators[0].iter if isinstance(given, ast.GeneratorExp) else given

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lowering.control_flow.comprehensions import elements_gone_over, is_listed, listed_arguments
+from lowering.control_flow.comprehensions import elements_gone_over, is_asking, is_listed, listed_arguments
 from lowering.control_flow.names import MUTATORS, is_path
 from lowering.errors import CaptureError
 
@@ -32,7 +32,7 @@ def is_called(node: ast.AST) -> bool:
         return False
     if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
         return True
-    return is_path(node.func) and ast.unparse(node.func) in TRUTHS
+    return is_asking(node) or (is_path(node.func) and ast.unparse(node.func) in TRUTHS)
 
 
 def is_decision(node: ast.AST) -> bool:

@@ -283,6 +283,10 @@ class Loop:
 
     # ---------------------------------------------------------------------------------------------- results
 
+    def rounds(self) -> Any:
+        """How many rounds there are; None where only the loop tells."""
+        return as_number(self.length) if self.length is not None and self.stop is None else None
+
     def results(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """What is carried in the end, with written objects and attributes set."""
         left, found = iter(tensors), []
@@ -290,7 +294,7 @@ class Loop:
             name = self.name(place)
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                rows = gained_rows(slot, taken, name)
+                rows = gained_rows(slot, taken, name, self.rounds())
                 found.append(GrownList.grown(self.first[place], rows, name, at_front=place in self.fronts))
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))

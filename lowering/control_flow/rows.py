@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ from lowering.control_flow.values import (
     NUMBERS,
     Leaf,
     Slot,
+    dynamic,
     is_open,
     is_symbolic,
     number_of,
@@ -22,6 +23,7 @@ from lowering.control_flow.values import (
     user_line,
 )
 from lowering.direct.functions.numbers import Gathered
+from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -121,6 +123,15 @@ def open_unbind(given: torch.Tensor, dim: int = 0) -> Any:
     return given.movedim(dim, 0) if varies(given.shape[dim]) else given.unbind(dim)
 
 
+def open_tolist(given: torch.Tensor) -> Any:
+    """given.tolist()"""
+    if not given.dim() or any(map(varies, given.shape[1:])) or 0 in given.shape[1:]:
+        return given.tolist()
+    if not varies(given.shape[0]):
+        return [open_tolist(each) for each in given.unbind(0)] if any(map(varies, given.shape)) else given.tolist()
+    return GrownList.of_numbers(given)
+
+
 def open_len(given: Any) -> Any:
     """len(...)"""
     elements = elements_of(given)
@@ -180,17 +191,18 @@ class GrowingList(list[Any]):
 
 class Rows:
     """Elements of a list that a loop on data made, of which only data tells how many there are: the parts of each,
-    stacked, and the structure that they have in an element. `torch.stack` and `torch.cat` take it among tensors."""
+    stacked, and the structure that they have in an element; `same` has the one that all of them are, where there is
+    one. `torch.stack` and `torch.cat` take it among tensors."""
 
-    def __init__(self, stacked: Sequence[torch.Tensor], element: Element) -> None:
-        self.parts, self.element = tuple(stacked), element
+    def __init__(self, stacked: Sequence[torch.Tensor], element: Element, same: list[Any] | None = None) -> None:
+        self.parts, self.element, self.same = tuple(stacked), element, same
 
     @property
     def stacked(self) -> torch.Tensor:
         """The elements, stacked. Raises CaptureError where they are no tensors or numbers."""
-        if len(self.parts) != 1 or self.element.spec.num_nodes != 1:
+        if len(self.parts) != 1 or self.element.spec.num_nodes != 1 or self.element.is_constant:
             raise CaptureError(
-                "a list of lists or tuples, which a loop on data made, is joined",
+                "a list of lists, tuples or what is no tensor, which a loop on data made, is joined",
                 source=user_line(),
                 hint="use a list for each of their elements",
             )
@@ -221,20 +233,35 @@ class Element:
         found = [each.value if each.kind == "constant" else number_of(next(left), each) for each in self.leaves]
         return pytree.tree_unflatten(found, self.spec)
 
+    def of_all(self, wholes: Sequence[torch.Tensor]) -> Any:
+        """The structure of an element with the parts of all elements in its leaves."""
+        left = iter(wholes)
+        found = [each.value if each.kind == "constant" else next(left) for each in self.leaves]
+        real = torch.get_default_dtype()
+        pairs = zip(found, self.leaves, strict=True)
+        found = [one.to(real) if each.kind == "float" else one for one, each in pairs]
+        return pytree.tree_unflatten(found, self.spec)
+
     def parts_of(self, element: Any) -> list[torch.Tensor]:
         """The parts of an element that was in the list before."""
-        return list(outputs(element, Slot(self.spec, self.leaves)))
+        return list(outputs(element, Slot(self.spec, self.leaves))) or [torch.zeros(())]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it holds neither tensors nor numbers."""
+        return all(each.kind == "constant" for each in self.leaves)
 
 
-def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str) -> Rows:
+def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: Any = None) -> Rows:
     """The rows that a list gains: `slot` says what elements one round appends, `gained` are their parts after all
-    rounds. Raises CaptureError where elements are of several types, or no tensors."""
+    `rounds`, None where nobody knows how many there are. Raises CaptureError where elements are of several types, or no
+    tensors, in so many rounds."""
     left = iter(gained)
     pairs = [(leaf, None if leaf.kind == "constant" else next(left)) for leaf in slot.leaves]
     trees = pytree.tree_unflatten(list(range(len(pairs))), slot.spec)
     flat = [pytree.tree_flatten(tree) for tree in trees]
     columns = list(zip(*[[pairs[place] for place in places] for places, _ in flat], strict=False))
-    if not gained:
+    if not gained and rounds is None:
         raise CaptureError(
             f"the list {name!r} grows in a loop on data by what is no tensor",
             source=user_line(),
@@ -249,6 +276,9 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str) -> Rows:
             hint="use a list for each",
         )
     joined = [each[0] if len(each) == 1 else torch.stack(each, 1).flatten(0, 1) for each in stacks if each]
+    if not gained:
+        count: Any = torch.sym_max(rounds, 0) * len(trees)
+        joined = [torch.zeros(count)]  # which only counts
     return Rows(joined, Element(specs[0], tuple(column[0] for column in leaves)))
 
 
@@ -312,6 +342,25 @@ class GrownList(Gathered):
         element = Element(LEAF, (Leaf("int" if number else "tensor"),))
         return cls([Rows([stacked], element)], element, name)
 
+    @classmethod
+    def of_numbers(cls, stacked: torch.Tensor) -> GrownList:
+        """The list of the numbers in the rows of a tensor."""
+        kind = "bool" if stacked.dtype is torch.bool else "float" if stacked.dtype.is_floating_point else "int"
+        whole = stacked.long() if kind == "int" else stacked
+        leaves, spec = pytree.tree_flatten(nested(stacked.shape[1:]))
+        parts = whole.reshape(whole.shape[0], len(leaves)).unbind(1)
+        element = Element(spec, tuple(Leaf(kind) for _ in leaves))
+        return cls([Rows(parts, element, known_element(stacked))], element, "list")
+
+    @classmethod
+    def repeating(cls, element: Any, times: Any) -> GrownList:
+        """The list that has one element so many times, of tensors and numbers."""
+        slot = dynamic(element)
+        made = Element(slot.spec, slot.leaves)
+        count: Any = torch.sym_max(times, 0)
+        parts = [each.unsqueeze(0).expand(count, *each.shape) for each in made.parts_of(element)]
+        return cls([Rows(parts, made, [element])], made, "list")
+
     def __add__(self, other: Any) -> Any:
         return GrownList([*items_of(self), *items_of(other)], self.element, self.name)
 
@@ -328,19 +377,33 @@ class GrownList(Gathered):
         columns: list[Sequence[torch.Tensor]] = list(zip(*found, strict=True))
         return [torch.cat([*column]) if len(column) > 1 else column[0] for column in columns]
 
+    def extreme(self, greatest: bool) -> Any:
+        """max(self), or min. Raises CaptureError where its elements are no numbers."""
+        (whole, *rest), (leaf, *_) = self.wholes(), self.element.leaves
+        if rest or self.element.spec.num_nodes != 1 or self.element.is_constant or whole.dim() != 1:
+            raise CaptureError(
+                f"max or min goes over the list {self.name!r}, whose elements are no numbers",
+                source=user_line(),
+                hint="make a list of numbers first",
+            )
+        torch._check(whole.shape[0] > 0)
+        return number_of(whole.max() if greatest else whole.min(), leaf)
+
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """torch.tensor(self, dtype=dtype)"""
-        made = stack(self) if self.element.leaves[0].kind == "tensor" else self.wholes()[0]
-        real = self.element.leaves[0].kind == "float"
-        return made.to(dtype or (torch.get_default_dtype() if real else made.dtype)).clone()
+        wholes = self.wholes()
+        if any(each.kind != "float" for each in self.element.leaves) or self.element.spec.num_nodes > 1:
+            torch._check(wholes[0].shape[0] > 0)  # torch makes float32[0] of no elements, whatever they would be
+        return piled(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
 
     def elements(self) -> Open:
         """The elements by number."""
         wholes = self.wholes()
-        single = self.element.spec.num_nodes == 1
+        single, parts = self.element.spec.num_nodes == 1, [*list.__iter__(self)]
+        same = parts[0].same if len(parts) == 1 and isinstance(parts[0], Rows) else None
         return Open(
             wholes[0].shape[0],
-            lambda i: self.element.of([row(each, i) for each in wholes]),
+            (lambda i: self.element.of([row(each, i) for each in wholes])) if same is None else lambda _: same[0],
             (lambda: wholes[0]) if single else None,
         )
 
@@ -381,6 +444,35 @@ class GrownList(Gathered):
 
     __contains__ = refused
     insert = pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
+
+
+def piled(elements: Any, count: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """torch.tensor of as many nested lists: `elements` is the structure of one, with those of all in its leaves."""
+    if isinstance(elements, torch.Tensor):
+        return elements if dtype is None else elements.to(dtype)
+    if isinstance(elements, list | tuple) and elements:
+        parts = [piled(each, count, dtype) for each in elements]
+        kind = reduce(torch.promote_types, (each.dtype for each in parts))
+        return torch.stack([each.to(kind) for each in parts], 1)
+    return torch.tensor(elements, dtype=dtype).expand(count)
+
+
+def nested(shape: Sequence[int]) -> Any:
+    """Nested lists of a shape."""
+    return [nested(shape[1:]) for _ in range(shape[0])] if shape else 0
+
+
+def known_element(stacked: torch.Tensor) -> list[Any] | None:
+    """The number that each element of a tensor is, where that is one of the model's own, expanded; None otherwise."""
+    if type(stacked) is not Traced or stacked.dim() != 1:
+        return None
+    value = stacked.tracer.read(stacked.handle)
+    while value.op in ("Expand", "Identity") and value.inputs[0] is not None:
+        value = value.inputs[0]
+    if not stacked.tracer.is_constant(value):
+        return None
+    example = stacked.tracer.example(value)
+    return [example.reshape(()).item()] if example.size == 1 else None
 
 
 def is_endless(given: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.comprehensions import elements_gone_over
+from lowering.control_flow.comprehensions import elements_gone_over, is_counting
 from lowering.control_flow.sources import Place, decisions_in, definition_at, own_nodes, place_of
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
@@ -28,12 +28,14 @@ PLUMBING = tuple(f"{TORCH}{each}" for each in ASKING)
 
 @attrs.frozen
 class Site:
-    """A decision in a function: its file, the first line and the qualified name of the function, and its place."""
+    """A decision in a function: its file, the first line and the qualified name of the function, and its place;
+    `counts` says that it only counts elements, which makes no loop."""
 
     file: str
     first: int
     name: str
     place: Place
+    counts: bool = False
 
 
 class Reached(BaseException):
@@ -90,7 +92,7 @@ def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
     node = None if found is None else decision_at(found.node, place)
     if found is None or node is None or (loops and elements_gone_over(node) is None):
         return None
-    return Site(code.co_filename, found.first, found.name, place_of(node))
+    return Site(code.co_filename, found.first, found.name, place_of(node), is_counting(node))
 
 
 def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:

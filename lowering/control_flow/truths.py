@@ -5,12 +5,22 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from typing import Any
 
 import torch
 
 from lowering.control_flow.branches import Branches
-from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_unbind, open_zip
+from lowering.control_flow.rows import (
+    GrownList,
+    open_enumerate,
+    open_len,
+    open_range,
+    open_reversed,
+    open_tolist,
+    open_unbind,
+    open_zip,
+)
 from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
 from lowering.errors import CaptureError
 
@@ -127,12 +137,19 @@ def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
 def traceable(function: Any) -> Any:
     """The same function, or one that does it for tensors whose content only data tells."""
     method = getattr(function, "__self__", None)
+    if isinstance(method, torch.Size):
+        return partial(number_of_elements, method) if function.__name__ == "numel" else function
     if isinstance(method, torch.Tensor):
         return METHODS[function.__name__](method) if function.__name__ in METHODS else function
     try:
         return FUNCTIONS.get(function, function)
     except TypeError:  # not hashable
         return function
+
+
+def number_of_elements(shape: torch.Size) -> Any:
+    """shape.numel()"""
+    return reduce(operator.mul, shape, 1)
 
 
 def bool_(value: Any = False) -> Any:
@@ -172,6 +189,8 @@ def min_(*values: Any, **named: Any) -> Any:
 
 def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """max or min, of tensors as of numbers."""
+    if len(values) == 1 and isinstance(values[0], GrownList) and not named:
+        return values[0].extreme(greatest)
     every = list(values[0]) if len(values) == 1 else list(values)
     if named or not any(map(is_open, every)):
         return function(every, **named)
@@ -223,5 +242,6 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
+    "tolist": lambda own: partial(open_tolist, own),
     "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
 }

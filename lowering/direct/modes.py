@@ -17,13 +17,14 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from irkit import dims
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds
 from lowering.direct.control import higher_order
-from lowering.direct.functions.numbers import nested_lists
+from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
@@ -342,6 +343,9 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
     parts = list(index) if isinstance(index, tuple) else [index]
+    if isinstance(index, tuple) and any(map(holds_numbers, parts)):
+        parts = [places_of(part) if holds_numbers(part) else part for part in parts]
+        index = tuple(parts)
     ends = [part for part in parts if isinstance(part, slice)]
     if any(varies(end) for part in ends for end in (part.start, part.stop, part.step)):
         parts = [sliced(part) if isinstance(part, slice) else part for part in parts]
@@ -357,6 +361,19 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
         else:
             rest.append(part)
     return (x, tuple(rest) or Ellipsis, *value)
+
+
+def holds_numbers(part: Any) -> bool:
+    """Whether a part of an index is a list of places, of which some vary."""
+    leaves = pytree.tree_leaves(part) if isinstance(part, list | tuple) else ()
+    return any(type(each) is Traced or isinstance(each, torch.SymInt) for each in leaves)
+
+
+def places_of(part: Any) -> torch.Tensor:
+    """A list of places, or of lists of them, as a tensor."""
+    if isinstance(part, list | tuple):
+        return torch.stack([places_of(each) for each in part])
+    return part if isinstance(part, torch.Tensor) else tensor_of(part, torch.int64)
 
 
 def sliced(part: slice) -> slice:

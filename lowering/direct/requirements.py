@@ -581,7 +581,8 @@ def compare(met: Elsewhere, told: Any, sizes: Sizes) -> None:
             new = [s for s in dims.symbols_of(d) if s.name in tracer.loose]
             for symbol in new:
                 tracer.loose.discard(symbol.name)
-                tracer.others[symbol.name] = size
+                if len(new) == 1:
+                    tracer.others[symbol.name] = size
             if not new and number(d, sizes) != size:
                 raise LoweringError(
                     f"{met.func} gives {d} elements along a dimension of the example, and {size} where that is "

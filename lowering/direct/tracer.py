@@ -73,9 +73,11 @@ class OwnSizes(Sizes):
 
 @attrs.define(eq=False)
 class Frame:
-    """A body that is being traced: its scope, and the parameters that stand for values of the model around it."""
+    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values around
+    it."""
 
     scope: Scope
+    outer: Scope
     captured: dict[Value, Value] = attrs.field(factory=dict)
 
     @property
@@ -296,11 +298,13 @@ class Tracer:
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
-        value = self.outer_read(handle)
-        for depth in range(handle.memory.depth, len(self.frames)):
+        return self.captured(self.outer_read(handle), handle.memory.depth)
+
+    def captured(self, value: Value, depth: int) -> Value:
+        """What stands in the body that is being traced for a value made in so many bodies."""
+        for frame in self.frames[depth:]:
             if value.op == CONSTANT:
                 return value
-            frame = self.frames[depth]
             if value not in frame.captured:
                 frame.captured[value] = param(value.type)
                 self.examples.later[frame.captured[value]] = (value, False)

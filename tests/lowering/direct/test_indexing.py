@@ -76,3 +76,18 @@ def test_tensors_are_ends_of_slices():
     for rows, ends in (5, [0, 1, 2, 5]), (7, [0, 7, 7, 7]), (1, [0, 0, 0, 1]), (0, [0, 0, 0, 0]), (4, [-4, -3, -1, 4]):
         args = torch.randn(rows, 3), torch.tensor(ends)
         assert torch.equal(program(*args), by_rows(*args))
+
+
+def test_lists_of_places_hold_numbers_that_vary():
+    def marked(x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows, columns = zip(*places, strict=True)
+        found = x.clone()
+        found[rows, columns] = -1.0
+        return found, x[:, [x.shape[1] - 1, 0]]
+
+    places = torch.tensor([[1, 0], [0, 2], [3, 1]])
+    program = irkit.to_onnx(marked, (torch.rand(4, 3), places), dynamic_shapes=({1: "n"}, None), capture="direct")
+    for n, others in ((3, places), (1, places * torch.tensor([1, 0])), (6, places + torch.tensor([0, 3]))):
+        x = torch.rand(4, n)
+        for one, other in zip(program(x, others), marked(x, others), strict=True):
+            assert torch.equal(one, other)
