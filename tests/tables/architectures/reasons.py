@@ -23,17 +23,11 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (r"^CaptureError: .*was to vary", "the model", "Python asks for a size, which fixes it"),
     (r"unhashable type: non-nested SymInt", "the model", "Python puts numbers out of data into a set"),
     (r"sparse_compressed_tensor", "irkit", "sparse tensors are not met, and torch.export asks what data holds"),
-    (r"PackedParamsBase", "irkit", "tensors of quantized element types, and packed weights, are not met"),
     (
         r"size would be an expression of \d+ parts",
         "irkit",
         "each padded convolution makes the expression of a size longer, and irkit does not make it shorter "
         "(modeling_encodec.py:232)",
-    ),
-    (
-        r"rnnt_loss_forward",
-        "irkit",
-        "an operator of torchaudio's own (functional.py:1725) has no converter",
     ),
     (r"ContractError", "the model", "it takes another way at such a size, and the program refuses it"),
     (r"^time-out|more than \d+ CPU seconds", "nobody", "it takes too long here"),
