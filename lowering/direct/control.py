@@ -16,11 +16,18 @@ import torch
 from torch._higher_order_ops.flex_attention import sdpa_dense_backward
 from torch.utils import _pytree as pytree
 
-from irkit.build import call, const, op
+from irkit import dims
+from irkit.build import call, const, op, shape_vector
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
+from irkit.dims.choice import chosen, negation, plain
+from lowering.capture.guards.answers import holds
+from lowering.capture.guards.comparisons import as_said
+from lowering.capture.guards.guards import Guard
+from lowering.direct.layouts import laid_out
+from lowering.direct.points import point_where, sizes_moved
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Handle, Memory
+from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
@@ -128,7 +135,7 @@ def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:
     """What a body sees of an operand: a tensor over a parameter, a symbol for a number, a constant as it is."""
     if isinstance(operand, torch.Tensor):
-        handle = tracer.handle(operand)
+        handle = operand.handle if isinstance(operand, Traced) else tracer.handle(operand)
         value = tracer.outer_read(handle)
         if is_complex(value):
             raise LoweringError(
@@ -144,6 +151,8 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         made = param(type_)
         params.append(made)
         tracer.examples.later[made] = (value, axis is not None)
+        if tracer.asked.moved:
+            twin = laid_out(twin, [tracer.asked.hint(d) for d in type_.shape])
         fresh = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
         return tracer.shown(Handle(fresh, Memory(made, "", depth=len(tracer.frames)), (), made, 0, "operand"))
     if isinstance(operand, int | torch.SymInt) and not isinstance(operand, bool):
@@ -228,6 +237,48 @@ def flex_attention_backward(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     return run_anew(tracer, sdpa_dense_backward, args, **kwargs)
 
 
+@contextmanager
+def sizes_where(tracer: Tracer, expr: Any) -> Iterator[None]:
+    """A block that is run only where a condition on sizes holds: at sizes where it does, if some are found. What is
+    asked of sizes in it need hold only there."""
+    asked = tracer.asked
+    moved = point_where(asked, expr) or {}
+    kept, hints, others, assumed, at = dict(asked.kept), dict(asked.hints), dict(tracer.others), asked.assumed, asked.moved
+    required, answers = set(tracer.required), tracer.answers
+    if moved:
+        asked.moves += 1
+        asked.moved = asked.moves
+        asked.hints.update(moved)
+    asked.assumed = (*assumed, *(as_said(each) for each in sympy.And.make_args(plain(expr))))
+    tracer.allowed.clear()
+    tracer.answers = {}
+    if holds(expr, tracer.others) is not True:
+        tracer.others.update({name: asked.hints[name] for name in tracer.named})
+        tracer.others.update(sizes_moved(asked, tracer.others, expr))
+    try:
+        yield
+    finally:
+        asked.hints.update({name: hints[name] for name in moved})
+        tracer.others.update(others)
+        asked.assumed, asked.moved = assumed, at
+        tracer.required, tracer.answers = required, answers
+        tracer.allowed.clear()
+        new = {told: asked.kept.pop(told) for told in list(asked.kept) if told not in kept}
+        for told, guard in new.items():
+            kept_where(tracer, expr, told, guard)
+
+
+def kept_where(tracer: Tracer, expr: Any, told: Any, guard: Guard) -> None:
+    """Keeps a condition that need hold only where one on sizes does."""
+    if guard.expr is None:
+        tracer.asked.kept[told] = guard
+        return
+    either = sympy.Or(negation(expr), guard.expr)
+    if either != sympy.true and either not in tracer.asked.kept:
+        tracer.asked.kept[either] = attrs.evolve(guard, expr=either, text=str(either))
+        tracer.heard(either)
+
+
 def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
     """torch.cond(pred, true, false, operands) -> If; a predicate that never varies chooses its branch"""
     answer: bool | None = pred if isinstance(pred, bool) else None
@@ -235,12 +286,88 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
         answer = pred.node.known()
     if answer is not None:
         return run_anew(tracer, yes if answer else no, operands)
+    if not isinstance(pred, torch.SymBool) or is_of_data(pred.node.expr):
+        flag = flag_of(tracer, pred)
+        branches = [body_of(tracer, each, operands) for each in (yes, no)]
+        return joined_branches(tracer, flag, branches, operands, bool(tracer.example(flag)))
+    with unasked(tracer):
+        tracer.asked.passed_on = True
+        where, branches = pred.node.expr, []
+        flag = flag_of(tracer, pred)
+        for side, each in ((where, yes), (negation(where), no)):
+            with sizes_where(tracer, side):
+                branches.append(body_of(tracer, each, operands))
+        return joined_branches(tracer, flag, with_common_sizes(tracer, where, branches), operands, pred.node.hint)
+
+
+def is_of_data(expr: Any) -> bool:
+    """Whether a condition hangs on numbers that only data tells."""
+    return any(is_unbacked(s.name) for s in expr.free_symbols)
+
+
+def flag_of(tracer: Tracer, pred: Any) -> Value:
+    """A predicate as a boolean scalar."""
     if isinstance(pred, torch.SymBool):
         tracer.asked.passed_on = True
-        flag = condition(tracer.scope, pred.node.expr, tracer.origin("cond"))
-    else:
-        flag = tracer.read(tracer.handle(pred))  # pyright: ignore[reportArgumentType]
-    branches = [body_of(tracer, each, operands) for each in (yes, no)]
+        return condition(tracer.scope, pred.node.expr, tracer.origin("cond"))
+    return tracer.read(tracer.handle(pred))
+
+
+@contextmanager
+def unasked(tracer: Tracer) -> Iterator[None]:
+    """A block that may fail, after which another way is tried: then nothing was asked in it."""
+    asked = tracer.asked
+    kept, fixed, told, checks = dict(asked.kept), dict(asked.fixed), len(asked.told), len(tracer.scope.checks)
+    try:
+        yield
+    except Exception:
+        asked.kept.clear()
+        asked.kept.update(kept)
+        asked.fixed.clear()
+        asked.fixed.update(fixed)
+        del asked.told[told:], tracer.scope.checks[checks:]
+        raise
+
+
+def with_common_sizes(tracer: Tracer, where: Any, branches: Sequence[TracedBody]) -> list[TracedBody]:
+    """Two branches with results said to be of sizes that are those of both, where sizes decide which is taken."""
+    if len({len(each.twins) for each in branches}) > 1:
+        return list(branches)
+    found = []
+    pairs = zip(*(each.body.graph.results[: len(each.twins)] for each in branches), strict=True)
+    common = [common_shape(tracer, where, one, other) for one, other in pairs]
+    for each in branches:
+        graph, origin = each.body.graph, tracer.origin("cond")
+        made = [
+            v if shape is None or shape == v.shape else stamp_origin(tracer.scope, sized(v, shape), origin)
+            for v, shape in zip(graph.results, common, strict=False)
+        ]
+        body = attrs.evolve(each.body, graph=graph.with_results((*made, *graph.results[len(made) :])))
+        found.append(attrs.evolve(each, body=body))
+    return found
+
+
+def sized(value: Value, shape: Sequence[Any]) -> Value:
+    """A value, said to have sizes that it has where it is computed."""
+    return op.Reshape(value, shape_vector(shape), allowzero=1)
+
+
+def common_shape(tracer: Tracer, where: Any, one: Value, other: Value) -> tuple[Any, ...] | None:
+    """The sizes of one result or another, as a condition on sizes decides; None where that is not told."""
+    if not (isinstance(one.type, Tensor) and isinstance(other.type, Tensor)) or one.rank != other.rank:
+        return None
+    found = [
+        a if a == b else chosen(where, a, b, tracer.asked.ranges)
+        if all(s.name in tracer.asked.ranges for d in (a, b) for s in dims.symbols_of(d)) else None
+        for a, b in zip(one.shape, other.shape, strict=True)
+    ]  # fmt: skip
+    return None if None in found else tuple(found)
+
+
+def joined_branches(
+    tracer: Tracer, flag: Value, branches: Sequence[TracedBody], operands: Sequence[Any], answer: bool
+) -> Any:
+    """The results of two branches, of which the example takes the first where the answer is true."""
     captures = tuple(dict.fromkeys(v for b in branches for v in b.captures))
     graphs = [with_captures(b, captures) for b in branches]
     checks = [check for b in branches for check in b.body.checks]
@@ -262,7 +389,7 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
     if checks:
         *results, held = results
         tracer.scope.checks.append(join_checks(checks, held, "in the branch that is taken"))
-    taken = branches[0 if bool(tracer.example(flag)) else 1]
+    taken = branches[0 if answer else 1]
     return results_of(tracer, "cond", results, taken.twins, taken.spec)
 
 
