@@ -9,8 +9,24 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.dims.choice import chosen, negation
 from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
-from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
+from lowering.control_flow.values import (
+    NUMBERS,
+    Slot,
+    Undefined,
+    Unset,
+    is_of_data,
+    is_sized,
+    kind_of,
+    merged_slot,
+    outputs,
+    rebuilt,
+    slot_of,
+    truth,
+)
+from lowering.direct.points import point_where
+from lowering.direct.sizes import SizeNode, dim_of, size_of
 
 WHERE = ("where the condition holds", "where it does not")
 ONE = "has a value in one branch only of a condition on data"
@@ -35,6 +51,7 @@ class Branches:
     slots: list[Slot] | None = None
     params: tuple[str, ...] = ()
     kept: list[Written | None] = attrs.field(factory=list)
+    truths: dict[tuple[str, str], Any] = attrs.field(factory=dict)
 
     def run(self) -> Any:
         """The results, as the branch that is taken gives them."""
@@ -97,11 +114,24 @@ class Branches:
             return [slot_of(each) for each in values] if self.slots is None else self.slots
         written = [self.params[place] for place in self.places]
         every = [*(self.names or [""]), *written, *(name for _, name in self.attributes)]
-        found = [merged_slot(n, a, b, WHERE) for n, a, b in zip(every, self.first, values, strict=True)]
+        join = self.joined if is_sized(self.test) else None
+        found = [merged_slot(n, a, b, WHERE, join) for n, a, b in zip(every, self.first, values, strict=True)]
         before = [slot_of(each) for each in self.first] if self.slots is None else self.slots
         if found != before:
             raise Again(found)
         return found
+
+    def joined(self, one: Any, other: Any) -> Any:
+        """The whole number, or truth, that is one where the test holds and the other where it does not; None where
+        sizes do not tell it."""
+        kinds = {kind_of(one), kind_of(other)}
+        if any(isinstance(each, NUMBERS) and is_of_data(each) for each in (one, other)) or len(kinds) > 1:
+            return None
+        test = truth(self.test).node
+        if kinds == {int}:
+            size = chosen(test.expr, dim_of(one), dim_of(other), test.asked.ranges)
+            return one if type(one) is int and one == size else None if size is None else size_of(test.asked, size)
+        return self.truths.setdefault((str(one), str(other)), chosen_truth(test, one, other)) if kinds == {bool} else None
 
     def results(self, tensors: Iterator[torch.Tensor]) -> Any:
         """What the model gets: results, with written objects and attributes set."""
@@ -120,9 +150,30 @@ class Branches:
         return tuple(found) if self.names else found[0]
 
 
+def chosen_truth(test: SizeNode, one: Any, other: Any) -> Any:
+    """The truth that is one where a test on sizes holds, and the other where it does not."""
+    if one is other:
+        return one
+    yes, no = (test.wrap_bool(each) if isinstance(each, bool) else each.node for each in (one, other))
+    return torch.SymBool(test.and_(yes).or_(test.sym_not().and_(no)))
+
+
 def nothing(name: str, value: Any) -> Undefined:
     """What a variable holds that has no value on either way."""
     return value if isinstance(value, Unset) else Undefined(name, ONE)
+
+
+def by_size(branches: Branches) -> Any:
+    """The results of branches on sizes; the side that the sizes of now take, under the condition that they do, where
+    both cannot be branches of one graph: the other is taken at no sizes, or raises, or gives something else."""
+    test = truth(branches.test)
+    node = test.node
+    if all(point_where(node.asked, each) is not None for each in (node.expr, negation(node.expr))):
+        try:
+            return branches.run()
+        except Exception:  # models raise anything  # noqa: S110 - what is wrong with that way is not asked for
+            pass
+    return branches.sides[0 if test else 1](*branches.given)
 
 
 # ---------------------------------------------------------------------------------------------- attributes

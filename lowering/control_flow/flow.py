@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from lowering.control_flow.branches import Attributes, Branches
+from lowering.control_flow.branches import Attributes, Branches, by_size
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, not_, or_, traceable
-from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, is_sized, truth
 from lowering.direct.sizes import SizeNode
 
 __all__ = [
@@ -63,10 +63,12 @@ def branch(
     Returns what the branch returns. Raises CaptureError where data tells the test, and the branches give what is of two
     structures, element types or ranks.
     """
-    if not is_open(test):
+    sized = is_sized(test)
+    if not is_open(test) and not sized:
         return then(*given) if test else otherwise(*given)
     sides = (then, otherwise)
-    return Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes).run()
+    made = Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes)
+    return by_size(made) if sized else made.run()
 
 
 def while_(

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, cast
 
 import attrs
+import sympy
 
 from irkit.errors import IrkitError
 from irkit.support.arguments import type_text
+from lowering.capture.guards.comparisons import as_said
 from lowering.capture.patches.table import LOCK
 from lowering.control_flow import flow  # noqa: F401 - rewritten functions import it, which must not be traced
 from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here, site_of
@@ -70,15 +72,17 @@ def rewritten(function: Callable[..., Any]) -> RewrittenFunction:
 @attrs.frozen(eq=False)
 class Rewriting:
     """The decisions of a model that are rewritten so far; `loops` are those among them, and those that were, which are
-    a `for` over a size."""
+    a `for` over a size. `asked` are conditions on sizes, and the lines of the model that asked them, of which branches
+    are to be made."""
 
     chosen: Callable[[Site], bool]
     sites: tuple[Site, ...] = ()
     loops: tuple[Site, ...] = ()
+    asked: frozenset[Any] = frozenset()
 
     def reached(self, condition: Any) -> None:
         """Is told that the model decides: by data where `condition` is None, or hangs on data; by sizes otherwise, of
-        which only a `for` is rewritten. Raises Reached where that can be rewritten, and is not yet."""
+        which a `for` is rewritten, and what was `asked`. Raises Reached where that can be rewritten, and is not yet."""
         symbols = getattr(condition, "free_symbols", ())
         if condition is not None and not symbols:
             return
@@ -86,6 +90,14 @@ class Rewriting:
         site = site_here(self.chosen, loops=not of_data)
         if site is not None and site not in self.sites:
             raise Reached(site, is_loop=not of_data)
+        if site is None and not of_data and self.asked:
+            site = site_here(self.chosen, branches=True)
+            if site is not None and site not in self.sites and self.is_asked(site, condition):
+                raise Reached(site)
+
+    def is_asked(self, site: Site, condition: Any) -> bool:
+        """Whether a decision is one of those on sizes of which a branch is to be made."""
+        return site.line in self.asked or not self.asked.isdisjoint(parts_said(condition))
 
     def failed(self, error: BaseException) -> None:
         """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not
@@ -95,18 +107,33 @@ class Rewriting:
             raise Reached(site)
 
 
-def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) -> tuple[Result, tuple[Rewritten, ...]]:
-    """(what `capture` gives, the functions that were rewritten for it). Loops over sizes are left as they are where the
-    model is not captured with them rewritten: each then runs as often as it does for the example."""
+def parts_said(condition: Any) -> Iterator[Any]:
+    """The relations of sizes in a condition, and their opposites, each as it is said."""
+    if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
+        for each in condition.args:
+            yield from parts_said(each)
+    else:
+        yield as_said(condition)
+        yield as_said(sympy.Not(condition))
+
+
+def with_rewriting(
+    rewrite: Any, capture: Callable[[Rewriting | None], Result], before: Rewriting | None = None, asked: Any = ()
+) -> tuple[Result, tuple[Rewritten, ...], Rewriting | None]:
+    """(what `capture` gives, the functions that were rewritten for it, the decisions). Loops over sizes are left as
+    they are where the model is not captured with them rewritten: each then runs as often as it does for the example.
+    With what was rewritten `before`, a branch is made of decisions on sizes, too, that `asked` has the conditions or
+    the lines of."""
     if not rewrite:
-        return capture(None), ()
-    state = Rewriting(chosen_by(rewrite))
+        return capture(None), (), None
+    state = before or Rewriting(chosen_by(rewrite))
+    state = attrs.evolve(state, asked=state.asked | frozenset(asked))
     living: dict[str, list[types.FunctionType]] = {}
     failed: IrkitError | None = None
     for _ in range(MOST):
         with LOCK, applied(state.sites, living) as made:
             try:
-                return capture(state), tuple(made)
+                return capture(state), tuple(made), state
             except Reached as told:
                 site, loop = told.site, told.is_loop
             except IrkitError as error:
@@ -124,7 +151,7 @@ def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) 
 def without_loops(state: Rewriting) -> Rewriting:
     """The same decisions but for loops over sizes, which are left as they are from now on."""
     sites = tuple(site for site in state.sites if site not in state.loops)
-    return Rewriting(lambda site: site not in state.loops and state.chosen(site), sites, state.loops)
+    return Rewriting(lambda site: site not in state.loops and state.chosen(site), sites, state.loops, state.asked)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from lowering.control_flow.branches import Branches
+from lowering.control_flow.branches import Branches, by_size
 from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_unbind, open_zip
-from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
+from lowering.control_flow.values import as_tensor, fits, is_open, is_sized, truth, user_line
 from lowering.errors import CaptureError
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -23,14 +23,16 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """yes() if test else no()"""
-    if not is_open(test):
+    sized = is_sized(test)
+    if not is_open(test) and not sized:
         return yes() if test else no()
-    return Branches(test, (yes, no), (), (), frozenset(), ()).run()
+    made = Branches(test, (yes, no), (), (), frozenset(), ())
+    return by_size(made) if sized else made.run()
 
 
 def not_(value: Any) -> Any:
     """not value"""
-    if not is_open(value):
+    if not is_open(value) and not is_sized(value):
         return not value
     asked = truth(value)
     return torch.sym_not(asked) if isinstance(asked, torch.SymBool) else torch.logical_not(asked)
@@ -49,7 +51,9 @@ def or_(value: Any, *rest: Callable[[], Any], lazy: bool = False) -> Any:
 def joined(value: Any, rest: Iterable[Callable[[], Any]], lazy: bool, decisive: bool) -> Any:
     """`and`, or `or` where True decides."""
     for each in rest:
-        if not is_open(value):
+        if is_sized(value):
+            value = choose(value, (lambda: True) if decisive else each, each if decisive else lambda: False)
+        elif not is_open(value):
             if bool(value) is decisive:
                 return value
             value = each()
@@ -95,7 +99,10 @@ def chain(names: tuple[str, ...], first: Any, second: Any, *rest: Callable[[], A
     found = OPERATORS[names[0]](first, second)
     left = second
     for name, each in zip(names[1:], rest, strict=True):
-        if not is_open(found):
+        if is_sized(found):
+            right = each()
+            found = beside_sizes(found, OPERATORS[name](left, right))
+        elif not is_open(found):
             if not found:
                 return found
             right = each()
@@ -105,6 +112,11 @@ def chain(names: tuple[str, ...], first: Any, second: Any, *rest: Callable[[], A
             found = both(found, OPERATORS[name](left, right), False)
         left = right
     return found
+
+
+def beside_sizes(one: Any, other: Any) -> Any:
+    """one and other, of which sizes decide the first."""
+    return choose(one, lambda: other, lambda: False)
 
 
 def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
@@ -137,7 +149,7 @@ def traceable(function: Any) -> Any:
 
 def bool_(value: Any = False) -> Any:
     """bool(value)"""
-    return truth(value) if is_open(value) else bool(value)
+    return truth(value) if is_open(value) or is_sized(value) else bool(value)
 
 
 def any_(values: Any) -> Any:

@@ -26,6 +26,10 @@ TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
+Join = Callable[[Any, Any], Any]
+"""What gives the number that is either of two by a condition on sizes; None where sizes do not tell it."""
+
+
 class Undefined:
     """What a variable holds that has no value: reading it is an error, as it is in Python."""
 
@@ -95,6 +99,14 @@ def is_symbolic(number: Any) -> bool:
         node = number.node
         return bool(getattr(node.expr, "free_symbols", ())) if isinstance(node, SizeNode) else not node.is_constant()
     return False
+
+
+def is_sized(value: Any) -> bool:
+    """Whether sizes that vary decide whether a value is true, and such a decision is to be a branch."""
+    if not isinstance(value, NUMBERS) or not isinstance(value.node, SizeNode) or not value.node.asked.branching:
+        return False
+    known = value.node.known() is not None if isinstance(value, torch.SymBool) else not is_symbolic(value)
+    return not known and not is_of_data(value)
 
 
 def truth(value: Any) -> Any:
@@ -223,9 +235,9 @@ def slot_of(value: Any, varying: bool = False) -> Slot:
     return Slot(spec, tuple(leaf_of(each, varying) for each in leaves))
 
 
-def merged_slot(name: str, one: Any, other: Any, where: tuple[str, str]) -> Slot:
+def merged_slot(name: str, one: Any, other: Any, where: tuple[str, str], join: Join | None = None) -> Slot:
     """What a variable is that holds one value or another. Raises CaptureError where no type fits both; `where` says in
-    words when it is which."""
+    words when it is which, `join` gives the number that is either of two where sizes tell it."""
     held = [each for each in (one, other) if not isinstance(each, Undefined)]
     values = [each.value if isinstance(each, Maybe) else each for each in held]
     if not values:
@@ -234,12 +246,12 @@ def merged_slot(name: str, one: Any, other: Any, where: tuple[str, str]) -> Slot
         internal = isinstance(one, Unset) or isinstance(other, Unset)
         return attrs.evolve(dynamic(values[0]), maybe=not internal or isinstance(held[0], Maybe))
     if any(isinstance(each, Maybe) for each in held):
-        slot = merged_slot(name, values[0], values[1], where)
+        slot = merged_slot(name, values[0], values[1], where, join)
         return attrs.evolve(slot, maybe=True)
     (ones, spec), (others, second) = leaves_of(one), leaves_of(other)
     if spec != second:
         raise mismatch(name, shape_text(one), shape_text(other), where)
-    found = [merged_leaf(name, a, b, where) for a, b in zip(ones, others, strict=True)]
+    found = [merged_leaf(name, a, b, where, join) for a, b in zip(ones, others, strict=True)]
     return Slot(spec, tuple(found))
 
 
@@ -250,11 +262,15 @@ def dynamic(value: Any) -> Slot:
     return Slot(spec, tuple(found))
 
 
-def merged_leaf(name: str, one: Any, other: Any, where: tuple[str, str]) -> Leaf:
+def merged_leaf(name: str, one: Any, other: Any, where: tuple[str, str], join: Join | None = None) -> Leaf:
     """What one leaf is that has one value or another."""
     a, b = bare(one), bare(other)
     if isinstance(one, Outer) and isinstance(other, Outer) and one.original is other.original:
         return leaf_of(one, False)
+    if join is not None and is_number(a) and is_number(b) and not (isinstance(one, Outer) or isinstance(other, Outer)):
+        made = join(a, b)
+        if made is not None:
+            return Leaf("constant", value=made)
     tensors = [each for each in (a, b) if isinstance(each, torch.Tensor)]
     if len(tensors) == 2:
         if a.dtype is not b.dtype or a.dim() != b.dim() or not shapes_fit(a.shape, b.shape):

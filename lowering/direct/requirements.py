@@ -563,7 +563,8 @@ def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
         except Refused:
             continue
         swaps = {s: o for s, o in some if is_symbol(o)}
-        if swaps and all(s.name in tracer.named and o.name in tracer.named for s, o in swaps.items()):
+        everywhere = not tracer.asked.assumed and all({s.name, o.name} <= tracer.named for s, o in swaps.items())
+        if swaps and everywhere:
             raise Alike(swaps, tracer.line())
         for symbol, other in some:
             tracer.asked.equal(symbol, other)

@@ -178,6 +178,7 @@ class Tracer:
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(OwnSizes({}), self.options)
         self.asked = Questions(self.line, self.heard, self.rounded, reached=self.options.reached or id, code=self.code)
+        self.asked.branching = self.options.branching
         self.examples = Examples(self.asked.hints, kernels=self.options.kernels)
 
     # ------------------------------------------------------------------------------------------ places

@@ -38,7 +38,8 @@ from lowering.tensors.complex_pairs import PAIR, pair, parts
 class Options:
     """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, whether
     weights are copied, or are inputs, and what computes operators of other domains on the example's numbers.
-    `reached` hears of each question that the example answers, before it does."""
+    `reached` hears of each question that the example answers, before it does; `branching` says that rewritten code
+    makes branches of decisions on sizes."""
 
     registry: Registry
     strict: bool = False
@@ -47,6 +48,7 @@ class Options:
     live: bool = False
     kernels: Mapping[str, Callable[..., Any]] = {}
     reached: Callable[[Any], None] | None = None
+    branching: bool = False
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
@@ -54,7 +56,8 @@ class Options:
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
         reached = getattr(asked.rewrite, "reached", None)
-        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, reached)
+        branching = bool(getattr(asked.rewrite, "asked", ()))
+        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, reached, branching)
 
 
 @attrs.frozen(eq=False)

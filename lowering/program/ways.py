@@ -26,6 +26,7 @@ from lowering.direct.run import HOW
 from lowering.errors import CaptureError, LoweringError, MissingConverters, WrongConverter
 from lowering.fold.lower import Lowered, lower_captured
 from lowering.program.clock import Clock
+from lowering.program.sizes_taken import conditions_left, takes_more
 from lowering.records.options import DIRECT, TORCH_EXPORT, ExportOptions
 
 
@@ -130,8 +131,26 @@ def lower_model(
     def once(state: Rewriting | None) -> Lowered:
         return lower_as_it_is(model, args, kwargs, attrs.evolve(options, rewrite=state), clock)
 
-    low, made = with_rewriting(options.rewrite, once)
+    def once_directly(state: Rewriting | None) -> Lowered:
+        return lower_as_it_is(model, args, kwargs, attrs.evolve(options, rewrite=state, capture=DIRECT), clock)
+
+    low, made, state = with_rewriting(options.rewrite, once)
+    for _ in range(ROUNDS):
+        asked = conditions_left(low)
+        if not asked or state is None:
+            break
+        try:
+            other, others, state = with_rewriting(options.rewrite, once_directly, state, asked)
+        except Exception:  # what branches on sizes make of a model need not be captured
+            break
+        if not takes_more(other, low):
+            break
+        low, made = other, others
     return attrs.evolve(low, captured=attrs.evolve(low.captured, rewritten=diffs(made)))
+
+
+ROUNDS = 3
+"""How often a model is captured once more, with branches on the sizes that conditions were left on."""
 
 
 def lower_as_it_is(
