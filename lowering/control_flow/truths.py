@@ -10,7 +10,15 @@ from typing import Any
 import torch
 
 from lowering.control_flow.branches import Branches
-from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_unbind, open_zip
+from lowering.control_flow.rows import (
+    open_enumerate,
+    open_len,
+    open_range,
+    open_reversed,
+    open_tolist,
+    open_unbind,
+    open_zip,
+)
 from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
 from lowering.errors import CaptureError
 
@@ -75,6 +83,8 @@ def lazily(value: Any, other: Callable[[], Any], decisive: bool) -> Any:
 
 def both(one: Any, other: Any, decisive: bool) -> Any:
     """One value and, or or, another, where data tells the first."""
+    if is_plain(other) and is_boolean(one):
+        return decisive if other == decisive else one
     boolean = is_boolean(one) and is_boolean(other)
     tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
     if not boolean and tensors and one.dtype is other.dtype and one.dim() == other.dim() == 0:
@@ -83,6 +93,11 @@ def both(one: Any, other: Any, decisive: bool) -> Any:
         return (one | other) if decisive else (one & other)
     function = torch.logical_or if decisive else torch.logical_and
     return function(as_tensor(truth(one), torch.bool), as_tensor(truth(other), torch.bool))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a truth value of Python's own."""
+    return type(value) is bool
 
 
 def is_boolean(value: Any) -> bool:
@@ -223,5 +238,6 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
+    "tolist": lambda own: lambda: open_tolist(own),
     "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
 }
