@@ -24,18 +24,16 @@ from lowering.control_flow.values import (
     Slot,
     Undefined,
     as_tensor,
-    bare,
     dynamic,
-    leaves_of,
     merged_slot,
     mismatch,
     outputs,
     rebuilt,
     slot_of,
     truth,
-    type_text,
     user_line,
 )
+from lowering.direct.control import Growing, Unsettled
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
@@ -65,6 +63,7 @@ class Loop:
     rows: dict[int, Slot] = attrs.field(factory=dict)
     fronts: set[int] = attrs.field(factory=set)
     lasts: set[int] = attrs.field(factory=set)
+    growing: bool = False
 
     def run(self) -> tuple[Any, ...]:
         """What is carried in the end."""
@@ -81,6 +80,10 @@ class Loop:
                     return self.results(self.traced(every))
             except Again as asked:
                 self.slots, self.rows = asked.slots
+            except Growing:
+                self.growing = True
+            except Unsettled as told:
+                raise mismatch(self.name_of(told.place), *told.types, WHERE) from None
         raise CaptureError(
             "what a loop on data carries is of another type after each round",
             source=user_line(),
@@ -97,11 +100,15 @@ class Loop:
         given, extra = [each.clone() for each in carried], self.operands.passed
         given = given or [torch.zeros((), dtype=torch.int64)]
         operators = torch.ops.higher_order
-        if not self.rows:
-            return list(operators.while_loop(self.tested(len(given)), self.round(len(given)), tuple(given), extra))
-        if self.length is not None and self.stop is None:
+        counted = self.length is not None and self.stop is None
+        if self.rows and counted and not self.growing:
             return self.scanned(given, extra)
         bodies = self.tested(len(given)), self.round(len(given))
+        if not self.rows or any(type(each) is Traced for each in given):
+            bodies[1].rows = sorted(self.numbers_of_rows())  # type: ignore[attr-defined]
+            if counted:
+                bodies[0].rounds = as_number(self.length)  # type: ignore[attr-defined]
+            return list(operators.while_loop(*bodies, tuple(given), extra))
         stacked = operators.while_loop_stack_output(*bodies, tuple(given), extra)
         numbers = self.numbers_of_rows()
         return [
@@ -179,6 +186,11 @@ class Loop:
                 found |= set(range(place, place + count))
             place += count
         return found
+
+    def name_of(self, number: int) -> str:
+        """The name of the variable or attribute that one of the tensors belongs to that are carried."""
+        places = [place for place, slot in enumerate(self.slots) if slot.spec is not None for _ in slot.dynamic]
+        return self.name(places[number])
 
     # ---------------------------------------------------------------------------------------------- one round
 
@@ -263,7 +275,6 @@ class Loop:
         if isinstance(before, Undefined):
             return known if isinstance(after, Undefined) else merged_slot(name, self.first_of(place), after, WHERE)
         slot = merged_slot(name, before, after, WHERE)
-        refuse_other_sizes(name, before, after)
         leaves = [
             old
             if new.kind == "constant" and old.kind != "constant"
@@ -308,25 +319,6 @@ class Loop:
 def as_number(length: Any) -> Any:
     """A length as a number."""
     return length.item() if isinstance(length, torch.Tensor) else length
-
-
-def refuse_other_sizes(name: str, before: Any, after: Any) -> None:
-    """Raises Mismatch where a tensor that direct capture traces has other sizes after a round, for the example."""
-    for one, other in zip(leaves_of(before)[0], leaves_of(after)[0], strict=False):
-        a, b = bare(one), bare(other)
-        if type(a) is Traced and type(b) is Traced and differ(hints_of(a), hints_of(b)):
-            raise mismatch(name, type_text(a), type_text(b), WHERE)
-
-
-def differ(sizes: Sequence[int | None], others: Sequence[int | None]) -> bool:
-    """Whether two shapes are known to be two."""
-    return any(a is not None and b is not None and a != b for a, b in zip(sizes, others, strict=True))
-
-
-def hints_of(tensor: torch.Tensor) -> list[int | None]:
-    """The sizes that a tensor has for the example."""
-    nodes: list[Any] = [getattr(size, "node", size) for size in tensor.shape]
-    return [each if type(each) is int else getattr(each, "hint", None) for each in nodes]
 
 
 def loose(value: Any) -> Slot:

@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import Any
@@ -72,10 +72,18 @@ class OwnSizes(Sizes):
 
 @attrs.define(eq=False)
 class Frame:
-    """A body that is being traced: its scope, and the parameters that stand for values of the model around it."""
+    """A body that is being traced: its scope, and the parameters that stand for values of the model around it. Its own
+    symbols are the `moving` ones, of sizes that rounds change, and those of data made since it was `born`."""
 
     scope: Scope
+    moving: Set[Any] = frozenset()
+    born: int = 0
     captured: dict[Value, Value] = attrs.field(factory=dict)
+
+    def owns(self, symbol: Any) -> bool:
+        """Whether a symbol means nothing outside the body."""
+        number = symbol.name.removeprefix("u")
+        return symbol in self.moving or (number.isdigit() and int(number) >= self.born)
 
     @property
     def params(self) -> list[Value]:
