@@ -17,7 +17,8 @@ from lowering.control_flow.branches import (
     set_attribute,
     written_attributes,
 )
-from lowering.control_flow.rows import GrowingList, GrownList, gained_rows
+from lowering.control_flow.ragged import Column, Ragged, among_first, in_pieces, joining, refuse_unequal, with_lengths
+from lowering.control_flow.rows import GrowingList, GrownList, Rows, gained_rows
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
     Maybe,
@@ -64,6 +65,7 @@ class Loop:
     fronts: set[int] = attrs.field(factory=set)
     lasts: set[int] = attrs.field(factory=set)
     growing: bool = False
+    ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
 
     def run(self) -> tuple[Any, ...]:
         """What is carried in the end."""
@@ -72,7 +74,7 @@ class Loop:
                 self.places[place] = Written(value)
         self.kept = written_attributes(self.attributes)
         self.operands.gather_from(self.test, self.step)
-        every = [*self.first, *(getattr(holder, name, Undefined(name)) for holder, name in self.attributes)]
+        every = self.every()
         self.slots = [loose(each) for each in every]
         for _ in range(TRIES):
             try:
@@ -82,6 +84,8 @@ class Loop:
                 self.slots, self.rows = asked.slots
             except Growing:
                 self.growing = True
+            except Ragged as told:
+                every = self.in_pieces(told)
             except Unsettled as told:
                 raise mismatch(self.name_of(told.place), *told.types, WHERE) from None
         raise CaptureError(
@@ -89,6 +93,30 @@ class Loop:
             source=user_line(),
             hint="give the variables the type before the loop that they have behind it",
         )
+
+    def every(self) -> list[Any]:
+        """What is carried, variables and attributes, before the loop."""
+        return [*self.first, *(getattr(holder, name, Undefined(name)) for holder, name in self.attributes)]
+
+    def in_pieces(self, told: Ragged) -> list[Any]:
+        """What is carried where tensors that a list gains are joined, round by round, since their lengths differ: the
+        list gains the lengths. The loop goes on with a step that does so."""
+        place, columns, count = told.place, told.columns, len(self.names)
+        if place in self.lasts:
+            raise CaptureError(
+                f"the list {self.name(place)!r} gains tensors of unequal lengths, and its last element is read in the loop",
+                source=user_line(),
+                hint="carry what is read in a variable of its own",
+            )
+        self.growing = True
+        self.ragged[place] = count, columns
+        self.step, self.test = joining(self.step, place, columns, count), among_first(self.test, count)
+        whole = [torch.zeros(each.empty, dtype=each.dtype) for each in columns.values()]
+        self.first = [*self.first, *whole]
+        self.names += tuple(f"{self.name(place)} joined" for _ in whole)
+        self.slots = [*self.slots[:count], *map(loose, whole), *self.slots[count:]]
+        self.slots[place] = self.rows[place] = with_lengths(told.slot, columns)
+        return self.every()
 
     def traced(self, every: Sequence[Any]) -> list[torch.Tensor]:
         """The results of the loop as tensors: what is carried in the end, then what lists gain in all rounds."""
@@ -243,9 +271,12 @@ class Loop:
         for place, (before, after) in enumerate(zip(values, found, strict=True)):
             if place in rows:
                 rows[place] = self.grown(place, after)
+                refuse_unequal(self.name(place), place, rows[place], after.gained, self.operands, inside)
                 slots.append(rows[place])
             elif self.grows(place, before, after):
-                rows[place] = dynamic(list(after)[len(before) :])
+                gained = list(after)[len(before) :]
+                rows[place] = dynamic(gained)
+                refuse_unequal(self.name(place), place, rows[place], gained, self.operands, inside)
                 slots.append(rows[place])
             else:
                 slots.append(self.widened(place, before, after))
@@ -297,23 +328,30 @@ class Loop:
     def results(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """What is carried in the end, with written objects and attributes set."""
         left, found = iter(tensors), []
+        gained: dict[int, Rows] = {}
         for place, slot in enumerate(self.slots):
             name = self.name(place)
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                rows = gained_rows(slot, taken, name)
-                found.append(GrownList.grown(self.first[place], rows, name, at_front=place in self.fronts))
+                gained[place] = gained_rows(slot, taken, name)
+                found.append(None)
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))
             if place in self.places:
                 value = self.places[place].end(value) if all(self.places[place].same[-1:]) else value
             found.append(value)
+        for place, rows in gained.items():
+            front, name = place in self.fronts, self.name(place)
+            if place in self.ragged:
+                first, columns = self.ragged[place]
+                rows = in_pieces(rows, columns, found[first : first + len(columns)], front)
+            found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
         count = len(self.names)
         for (holder, name), each, value in zip(self.attributes, self.kept, found[count:], strict=True):
             if each is not None:
                 each.changed = True
             set_attribute(holder, name, each, value)
-        return tuple(found[:count])
+        return tuple(found[: min((first for first, _ in self.ragged.values()), default=count)])
 
 
 def as_number(length: Any) -> Any:

@@ -10,6 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
+from lowering.control_flow.pieces import SOME, Pieces, joined_parts
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -71,8 +72,10 @@ def elements_of(given: Any) -> Any:
     return given
 
 
-def row(of: torch.Tensor, number: Any) -> torch.Tensor:
-    """The row of a tensor that has this number, which is one of its."""
+def row(of: Any, number: Any) -> torch.Tensor:
+    """The row of a tensor that has this number, which is one of its; that one of its pieces."""
+    if isinstance(of, Pieces):
+        return of.at(number)
     number = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
     return torch.ops.aten.index.Tensor(of, [number])
 
@@ -180,14 +183,21 @@ class GrowingList(list[Any]):
 
 class Rows:
     """Elements of a list that a loop on data made, of which only data tells how many there are: the parts of each,
-    stacked, and the structure that they have in an element. `torch.stack` and `torch.cat` take it among tensors."""
+    stacked, or as pieces, and the structure that they have in an element. `torch.stack` and `torch.cat` take it among
+    tensors."""
 
-    def __init__(self, stacked: Sequence[torch.Tensor], element: Element) -> None:
-        self.parts, self.element = tuple(stacked), element
+    def __init__(self, parts: Sequence[Any], element: Element) -> None:
+        self.parts, self.element = tuple(parts), element
 
     @property
     def stacked(self) -> torch.Tensor:
         """The elements, stacked. Raises CaptureError where they are no tensors or numbers."""
+        part = self.part
+        return part.even() if isinstance(part, Pieces) else part
+
+    @property
+    def part(self) -> Any:
+        """The elements, stacked or as pieces. Raises CaptureError where they are no tensors or numbers."""
         if len(self.parts) != 1 or self.element.spec.num_nodes != 1:
             raise CaptureError(
                 "a list of lists or tuples, which a loop on data made, is joined",
@@ -263,9 +273,18 @@ def items_of(tensors: Iterable[Any]) -> list[Any]:
     return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
 
 
+def some_of(tensors: Iterable[Any]) -> list[Any]:
+    """What a list holds that is joined; that it holds something is kept as a condition."""
+    items = items_of(tensors)
+    if items and all(isinstance(each, Rows) for each in items):
+        count = sum(each.parts[0].shape[0] for each in items)
+        torch._check(count > 0, lambda: SOME)
+    return items
+
+
 def stack(tensors: Sequence[Any], dim: int = 0) -> torch.Tensor:
     """torch.stack(tensors, dim)"""
-    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in items_of(tensors)]
+    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in some_of(tensors)]
     whole = torch.cat(parts) if len(parts) > 1 else parts[0]
     return whole.movedim(0, dim)
 
@@ -274,8 +293,11 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     """torch.cat(tensors, dim)"""
     dim = dim if axis is None else axis
     parts = []
-    for each in items_of(tensors):
-        if isinstance(each, Rows):
+    for each in some_of(tensors):
+        part = each.part if isinstance(each, Rows) else None
+        if isinstance(part, Pieces) and dim % part.joined.dim() == part.axis:
+            each = part.joined
+        elif isinstance(each, Rows):
             place = dim % (each.stacked.dim() - 1)
             each = each.stacked.movedim(0, place).flatten(place, place + 1)
         parts.append(each)
@@ -302,7 +324,7 @@ class GrownList(Gathered):
         """A list after a loop that added rows at its end, or each of them at its front."""
         held = items_of(own)
         if at_front:
-            rows = Rows([each.flip(0) for each in rows.parts], rows.element)
+            rows = Rows([p if isinstance(p, Pieces) else p.flip(0) for p in rows.parts], rows.element)
         return cls([rows, *held] if at_front else [*held, rows], rows.element, name)
 
     @classmethod
@@ -318,15 +340,20 @@ class GrownList(Gathered):
     def __radd__(self, other: Any) -> Any:
         return GrownList([*items_of(other), *items_of(self)], self.element, self.name)
 
-    def wholes(self) -> list[torch.Tensor]:
-        """The parts of all elements, stacked."""
+    @classmethod
+    def of_pieces(cls, pieces: Pieces, name: str) -> GrownList:
+        """The list of pieces of unequal lengths."""
+        element = Element(LEAF, (Leaf("tensor"),))
+        return cls([Rows([pieces], element)], element, name)
+
+    def wholes(self) -> list[Any]:
+        """The parts of all elements, stacked or as pieces."""
         found: list[list[torch.Tensor]] = []
         for each in list.__iter__(self):
             found.append(
                 [*each.parts] if isinstance(each, Rows) else [p.unsqueeze(0) for p in self.element.parts_of(each)]
             )
-        columns: list[Sequence[torch.Tensor]] = list(zip(*found, strict=True))
-        return [torch.cat([*column]) if len(column) > 1 else column[0] for column in columns]
+        return [joined_parts(column) for column in zip(*found, strict=True)]
 
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """torch.tensor(self, dtype=dtype)"""
@@ -341,7 +368,7 @@ class GrownList(Gathered):
         return Open(
             wholes[0].shape[0],
             lambda i: self.element.of([row(each, i) for each in wholes]),
-            (lambda: wholes[0]) if single else None,
+            (lambda: wholes[0]) if single and isinstance(wholes[0], torch.Tensor) else None,
         )
 
     def __getitem__(self, place: Any) -> Any:
