@@ -34,9 +34,12 @@ class Pieces:
     def at(self, number: Any) -> torch.Tensor:
         """The piece of a number, which is one of its."""
         place = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
-        length = torch.ops.aten.index.Tensor(self.lengths, [place]).item()
-        end = torch.ops.aten.index.Tensor(self.lengths.cumsum(0), [place]).item()
-        return self.joined.narrow(self.axis, end - length, length)
+        length, end = (torch.ops.aten.index.Tensor(each, [place]) for each in (self.lengths, self.lengths.cumsum(0)))
+        return self.part(end - length, length.item())
+
+    def part(self, start: Any, length: Any) -> torch.Tensor:
+        """So much of what is joined, from a start."""
+        return self.joined.index_select(self.axis, torch.arange(length) + start)
 
     def __getitem__(self, place: Any) -> Any:
         if not isinstance(place, slice):
@@ -49,8 +52,7 @@ class Pieces:
             )
         taken = self.lengths[place]
         before = self.lengths[: place.start].sum() if place.start is not None else 0
-        part = self.joined.narrow(self.axis, before if type(before) is int else before.item(), taken.sum().item())
-        return Pieces(part, taken, self.axis)
+        return Pieces(self.part(before, taken.sum().item()), taken, self.axis)
 
     def flip(self, _: int) -> Pieces:
         """The same backwards. Raises CaptureError."""

@@ -10,7 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
-from lowering.control_flow.pieces import SOME, Pieces, joined_parts
+from lowering.control_flow.pieces import SOME, Pieces, joined_parts, split
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -124,6 +124,19 @@ def open_unbind(given: torch.Tensor, dim: int = 0) -> Any:
     return given.movedim(dim, 0) if varies(given.shape[dim]) else given.unbind(dim)
 
 
+def open_tolist(given: torch.Tensor) -> Any:
+    """given.tolist()"""
+    whole = given.dim() == 1 and not (given.dtype.is_floating_point or given.dtype.is_complex)
+    if whole and given.dtype is not torch.bool and varies(given.shape[0]):
+        return GrownList.of(given.to(torch.int64), "list")
+    return given.tolist()
+
+
+def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:
+    """torch.split(given, lengths, dim), by a list of numbers whose length varies"""
+    return GrownList.of_pieces(split(given, GrownList.wholes(lengths)[0], dim), "list")
+
+
 def open_len(given: Any) -> Any:
     """len(...)"""
     elements = elements_of(given)
@@ -211,6 +224,8 @@ class Rows:
         joined = {torch.stack: stack, torch.cat: cat, torch.concat: cat, torch.concatenate: cat}
         if func in joined:
             return joined[func](*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") == "split_with_sizes":
+            return split_by_list(*args, **(kwargs or {}))
         raise CaptureError(
             f"{getattr(func, '__name__', func)} is given what a loop on data appended to a list",
             source=user_line(),

@@ -10,7 +10,15 @@ from typing import Any
 import torch
 
 from lowering.control_flow.branches import Branches
-from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_unbind, open_zip
+from lowering.control_flow.rows import (
+    open_enumerate,
+    open_len,
+    open_range,
+    open_reversed,
+    open_tolist,
+    open_unbind,
+    open_zip,
+)
 from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
 from lowering.errors import CaptureError
 
@@ -223,5 +231,6 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
+    "tolist": lambda own: lambda: open_tolist(own),
     "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
 }
