@@ -17,7 +17,17 @@ from lowering.control_flow.branches import (
     set_attribute,
     written_attributes,
 )
-from lowering.control_flow.ragged import Column, Ragged, among_first, in_pieces, joining, refuse_unequal, with_lengths
+from lowering.control_flow.pieces import Pieces
+from lowering.control_flow.ragged import (
+    Column,
+    Ragged,
+    among_first,
+    in_pieces,
+    joining,
+    unequal_columns,
+    with_lengths,
+    with_totals,
+)
 from lowering.control_flow.rows import GrowingList, GrownList, Rows, gained_rows
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
@@ -47,7 +57,7 @@ TRIES = 6
 class Loop:
     """A loop whose test, or what it goes over, data tells. `test` and `step` are functions of what is carried, `first`
     what that is before it, `names` its names; `stop` is the place of what says that the loop was left, or
-    None; `length` says how many rounds there are, where that is known before."""
+    None; `length` says how many rounds there are, where that is known before, `pieces` of which a round has one each."""
 
     test: Callable[..., Any]
     step: Callable[..., Any]
@@ -57,6 +67,7 @@ class Loop:
     attributes: Attributes
     stop: int | None = None
     length: Any = None
+    pieces: tuple[Pieces, ...] = ()
     operands: Operands = attrs.field(factory=Operands)
     places: dict[int, Written] = attrs.field(factory=dict)
     kept: list[Written | None] = attrs.field(factory=list)
@@ -136,6 +147,7 @@ class Loop:
             bodies[1].rows = sorted(self.numbers_of_rows())  # type: ignore[attr-defined]
             if counted:
                 bodies[0].rounds = as_number(self.length)  # type: ignore[attr-defined]
+                bodies[1].totals = self.totals()  # type: ignore[attr-defined]
             return list(operators.while_loop(*bodies, tuple(given), extra))
         stacked = operators.while_loop_stack_output(*bodies, tuple(given), extra)
         numbers = self.numbers_of_rows()
@@ -215,6 +227,25 @@ class Loop:
             place += count
         return found
 
+    def totals(self) -> dict[int, dict[int, Any]]:
+        """The sizes at the end of what lists gain that is joined, where they are known: by the number of the tensor
+        among those that are carried, and by axis."""
+        numbers = self.numbers_by_place()
+        found = {}
+        for first, columns in self.ragged.values():
+            for place, each in enumerate(columns.values(), first):
+                if each.total is not None:
+                    found[numbers[place]] = {each.axis: each.total}
+        return found
+
+    def numbers_by_place(self) -> dict[int, int]:
+        """The number of the first tensor of each variable and attribute among those that are carried."""
+        found, number = {}, 0
+        for place, slot in enumerate(self.slots):
+            found[place] = number
+            number += len(slot.dynamic) if slot.spec is not None else 0
+        return found
+
     def name_of(self, number: int) -> str:
         """The name of the variable or attribute that one of the tensors belongs to that are carried."""
         places = [place for place, slot in enumerate(self.slots) if slot.spec is not None for _ in slot.dynamic]
@@ -271,18 +302,25 @@ class Loop:
         for place, (before, after) in enumerate(zip(values, found, strict=True)):
             if place in rows:
                 rows[place] = self.grown(place, after)
-                refuse_unequal(self.name(place), place, rows[place], after.gained, self.operands, inside)
+                self.refuse_unequal(place, rows[place], after.gained, values[0], inside)
                 slots.append(rows[place])
             elif self.grows(place, before, after):
                 gained = list(after)[len(before) :]
                 rows[place] = dynamic(gained)
-                refuse_unequal(self.name(place), place, rows[place], gained, self.operands, inside)
+                self.refuse_unequal(place, rows[place], gained, values[0], inside)
                 slots.append(rows[place])
             else:
                 slots.append(self.widened(place, before, after))
         if slots != self.slots or set(rows) != set(self.rows):
             raise Again((slots, rows))
         return found
+
+    def refuse_unequal(self, place: int, slot: Slot, gained: Sequence[Any], number: Any, inside: Sequence[Any]) -> None:
+        """Raises Ragged where a list gains tensors whose sizes a round tells; `number` is that of the round."""
+        pairs = zip(inside, self.operands.found, strict=False)
+        columns = unequal_columns(self.name(place), gained, pairs)
+        if columns:
+            raise Ragged(place, slot, with_totals(columns, gained, self.pieces, number))
 
     def grows(self, place: int, before: Any, after: Any) -> bool:
         """Whether a list has more elements after a round, behind those that it had."""

@@ -3,16 +3,15 @@ that the loop carries, and the list gains their lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import torch
 
 from irkit import dims
-from lowering.control_flow.bodies import Operands
 from lowering.control_flow.pieces import Pieces
-from lowering.control_flow.rows import Element, GrowingList, Rows
+from lowering.control_flow.rows import Element, GrowingList, Rows, row, same_number
 from lowering.control_flow.values import Leaf, Slot, user_line
 from lowering.direct.sizes import SizeNode, size_of
 from lowering.direct.tensors import Traced
@@ -23,11 +22,12 @@ from lowering.records.torch_internals import pytree
 @attrs.frozen(eq=False)
 class Column:
     """What one part of each element that a list gains is: tensors of a type that differ along an axis, and the sizes of
-    one that is empty there."""
+    one that is empty there; how long all are together, where that is known."""
 
     axis: int
     dtype: torch.dtype
     empty: tuple[Any, ...]
+    total: Any = None
 
 
 class Ragged(Exception):
@@ -38,17 +38,11 @@ class Ragged(Exception):
         self.place, self.slot, self.columns = place, slot, columns
 
 
-def refuse_unequal(
-    name: str, place: int, slot: Slot, gained: Sequence[Any], operands: Operands, inside: Sequence[Any]
-) -> None:
-    """Raises Ragged where a list gains tensors whose sizes a round tells. Raises CaptureError where it tells several of
-    a tensor."""
+def unequal_columns(name: str, gained: Sequence[Any], operands: Iterable[tuple[Any, Any]]) -> dict[int, Column]:
+    """The parts of the elements that a list gains which are tensors of sizes that a round tells; `operands` are what a
+    round sees of numbers around the loop, with these. Raises CaptureError where it tells several sizes of a tensor."""
     columns: dict[int, Column] = {}
-    numbers = {
-        one.node.expr: other.node.expr
-        for one, other in zip(inside, operands.found, strict=False)
-        if isinstance(one, torch.SymInt) and isinstance(other, torch.SymInt)
-    }
+    numbers = {one.node.expr: other.node.expr for one, other in operands if isinstance(one, torch.SymInt)}
     for element in gained:
         for column, leaf in enumerate(pytree.tree_leaves(element)):
             axes = own_axes(leaf, numbers) if type(leaf) is Traced else []
@@ -62,8 +56,23 @@ def refuse_unequal(
             if axes:
                 shape = [size_outside(leaf, size, numbers) if i not in axes else 0 for i, size in enumerate(leaf.shape)]
                 columns[column] = Column(axes[0], leaf.dtype, tuple(shape))
-    if columns:
-        raise Ragged(place, slot, columns)
+    return columns
+
+
+def with_totals(
+    columns: Mapping[int, Column], gained: Sequence[Any], pieces: Sequence[Pieces], number: Any
+) -> dict[int, Column]:
+    """The same, with how long all tensors are together where each round's has the length of a piece; `number` is that
+    of the round."""
+    found = dict(columns)
+    if len(gained) == 1:
+        leaves = pytree.tree_leaves(gained[0])
+        for piece in pieces:
+            length = torch.sym_max(row(piece.lengths, number).item(), 0)
+            for column, each in columns.items():
+                if same_number(leaves[column].shape[each.axis], length):
+                    found[column] = attrs.evolve(each, total=piece.joined.shape[piece.axis])
+    return found
 
 
 def own_axes(tensor: Any, numbers: Mapping[Any, Any]) -> list[int]:

@@ -23,6 +23,7 @@ from lowering.control_flow.values import (
     user_line,
 )
 from lowering.direct.functions.numbers import Gathered
+from lowering.direct.sizes import SizeNode
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -30,11 +31,12 @@ from lowering.records.torch_internals import pytree
 @attrs.frozen(eq=False)
 class Open:
     """Elements by their number: `length` says how many there are, `at` gives the one of a number, a tensor; `stacked`
-    all of them as one tensor, where that is at hand."""
+    all of them as one tensor, where that is at hand. `pieces` are those of which an element has one."""
 
     length: Any
     at: Callable[[Any], Any]
     stacked: Callable[[], torch.Tensor] | None = None
+    pieces: tuple[Pieces, ...] = ()
 
 
 def open_range(*given: Any) -> Any:
@@ -84,7 +86,7 @@ def open_enumerate(given: Iterable[Any], start: int = 0) -> Any:
     """enumerate(...)"""
     elements = elements_of(given)
     if isinstance(elements, Open):
-        return Open(elements.length, lambda i: (i.item() + start, elements.at(i)))
+        return Open(elements.length, lambda i: (i.item() + start, elements.at(i)), pieces=elements.pieces)
     return enumerate(given, start)
 
 
@@ -97,7 +99,7 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
     length, parts = first.length, []
     for each, own in zip(every, given, strict=True):
         if isinstance(each, Open):
-            length = length if each.length is length else torch.sym_min(length, each.length)
+            length = length if same_number(each.length, length) else torch.sym_min(length, each.length)
             parts.append(each.at)
         elif isinstance(own, torch.Tensor):
             length = torch.sym_min(length, own.shape[0])
@@ -108,7 +110,15 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
                 source=user_line(),
                 hint="zip tensors, or stack what is zipped with them",
             )
-    return Open(length, lambda i: tuple(part(i) for part in parts))
+    gone = [each for each in every if isinstance(each, Open) and same_number(each.length, length)]
+    pieces = tuple(piece for each in gone for piece in each.pieces)
+    return Open(length, lambda i: tuple(part(i) for part in parts), pieces=pieces)
+
+
+def same_number(one: Any, other: Any) -> bool:
+    """Whether two numbers are one, or one expression."""
+    nodes = getattr(one, "node", None), getattr(other, "node", None)
+    return one is other or (all(isinstance(each, SizeNode) for each in nodes) and nodes[0].expr == nodes[1].expr)
 
 
 def open_reversed(given: Any) -> Any:
@@ -384,6 +394,7 @@ class GrownList(Gathered):
             wholes[0].shape[0],
             lambda i: self.element.of([row(each, i) for each in wholes]),
             (lambda: wholes[0]) if single and isinstance(wholes[0], torch.Tensor) else None,
+            tuple(each for each in wholes if isinstance(each, Pieces)),
         )
 
     def __getitem__(self, place: Any) -> Any:

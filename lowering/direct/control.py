@@ -302,7 +302,8 @@ def while_loop_stacked(tracer: Tracer, test: Any, step: Any, carried: Sequence[A
 
 def looped(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any], *, stacked: bool) -> Any:
     """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round. A step that has
-    `rows` says which places are told after each round; a test that has `rounds`, how many there are."""
+    `rows` says which places are told after each round, one that has `totals` what sizes are in the end, a test that has
+    `rounds` how many there are."""
     rows: Sequence[int] = range(len(carried)) if stacked else getattr(step, "rows", ())
     moved, equal = sizes_after(tracer, step, carried, extra)
     carried = [resized(tracer, each, equal.get(place, {})) for place, each in enumerate(carried)]
@@ -323,7 +324,9 @@ def looped(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: 
     if check is not None:
         tracer.scope.checks.append(check)
     rounds = dim_of(test.rounds) if hasattr(test, "rounds") else None
-    ends = final_sizes(tracer, first, results, step_body, outer_numbers(extra, step_body), moved, rounds)
+    ends = {moved[place][axis]: dim_of(size) for place, sizes in getattr(step, "totals", {}).items()
+            for axis, size in sizes.items() if axis in moved.get(place, {})}
+    ends = final_sizes(tracer, first, results, step_body, outer_numbers(extra, step_body), moved, rounds, ends)
     count = None if not rows else tracer.asked.hint(rounds) if rounds is not None else len(tracer.example(results[rows[0]]))
     twins: list[Any] = list(step_body.twins)
     for place, (result, twin) in enumerate(zip(results, twins, strict=True)):
@@ -468,10 +471,11 @@ def final_sizes(
     numbers: Mapping[Any, Any],
     moved: Sizes,
     rounds: Any,
-) -> Mapping[Any, Any]:
-    """What the sizes are behind a loop that rounds change, by their symbols: as many as there are rounds, times what
-    each adds, where that is always the same; else a symbol that the result tells."""
-    found: dict[Any, Any] = {}
+    known: Mapping[Any, Any],
+) -> dict[Any, Any]:
+    """What the sizes are behind a loop that rounds change, by their symbols: what is known of them; as many as there
+    are rounds, times what each adds, where that is always the same; else a symbol that the result tells."""
+    found = dict(known)
     for place, axes in moved.items():
         for axis, symbol in axes.items():
             if symbol in found:
