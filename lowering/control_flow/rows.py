@@ -135,11 +135,18 @@ def open_unbind(given: torch.Tensor, dim: int = 0) -> Any:
 
 
 def open_tolist(given: torch.Tensor) -> Any:
-    """given.tolist()"""
-    whole = given.dim() == 1 and not (given.dtype.is_floating_point or given.dtype.is_complex)
-    if whole and given.dtype is not torch.bool and varies(given.shape[0]):
-        return GrownList.of(given.to(torch.int64), "list")
-    return given.tolist()
+    """given.tolist(), of integers"""
+    dtype = given.dtype
+    if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool or given.dim() not in (1, 2):
+        return given.tolist()
+    if not varies(given.shape[0]) or any(map(varies, given.shape[1:])):
+        return given.tolist()
+    whole = given.to(torch.int64)
+    if given.dim() == 1:
+        return GrownList.of(whole, "list")
+    columns = whole.unbind(1)
+    element = Element(pytree.tree_flatten([0] * len(columns))[1], (Leaf("int"),) * len(columns))
+    return GrownList([Rows(columns, element)], element, "list")
 
 
 def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:

@@ -446,7 +446,8 @@ class Tracer:
         made = dims.symbol(name, signed=signed)
         self.asked.hints[name] = hint
         self.others[name] = next_prime(max((4, hint, *self.others.values())))
-        self.loose.add(name)
+        if not signed:  # a number is told before, a size by the operator that makes it
+            self.loose.add(name)
         return made
 
     def number_of(self, value: Value) -> Any:
