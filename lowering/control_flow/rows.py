@@ -10,6 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
+from lowering.control_flow.pieces import SOME, Pieces, joined_parts, split
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -24,6 +25,7 @@ from lowering.control_flow.values import (
 )
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.tensors import Traced
+from lowering.direct.sizes import SizeNode
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -31,11 +33,12 @@ from lowering.records.torch_internals import pytree
 @attrs.frozen(eq=False)
 class Open:
     """Elements by their number: `length` says how many there are, `at` gives the one of a number, a tensor; `stacked`
-    all of them as one tensor, where that is at hand."""
+    all of them as one tensor, where that is at hand. `pieces` are those of which an element has one."""
 
     length: Any
     at: Callable[[Any], Any]
     stacked: Callable[[], torch.Tensor] | None = None
+    pieces: tuple[Pieces, ...] = ()
 
 
 def open_range(*given: Any) -> Any:
@@ -73,8 +76,10 @@ def elements_of(given: Any) -> Any:
     return given
 
 
-def row(of: torch.Tensor, number: Any) -> torch.Tensor:
-    """The row of a tensor that has this number, which is one of its."""
+def row(of: Any, number: Any) -> torch.Tensor:
+    """The row of a tensor that has this number, which is one of its; that one of its pieces."""
+    if isinstance(of, Pieces):
+        return of.at(number)
     number = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
     return torch.ops.aten.index.Tensor(of, [number])
 
@@ -83,7 +88,7 @@ def open_enumerate(given: Iterable[Any], start: int = 0) -> Any:
     """enumerate(...)"""
     elements = elements_of(given)
     if isinstance(elements, Open):
-        return Open(elements.length, lambda i: (i.item() + start, elements.at(i)))
+        return Open(elements.length, lambda i: (i.item() + start, elements.at(i)), pieces=elements.pieces)
     return enumerate(given, start)
 
 
@@ -96,7 +101,7 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
     length, parts = first.length, []
     for each, own in zip(every, given, strict=True):
         if isinstance(each, Open):
-            length = length if each.length is length else torch.sym_min(length, each.length)
+            length = length if same_number(each.length, length) else torch.sym_min(length, each.length)
             parts.append(each.at)
         elif isinstance(own, torch.Tensor):
             length = torch.sym_min(length, own.shape[0])
@@ -107,7 +112,15 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
                 source=user_line(),
                 hint="zip tensors, or stack what is zipped with them",
             )
-    return Open(length, lambda i: tuple(part(i) for part in parts))
+    gone = [each for each in every if isinstance(each, Open) and same_number(each.length, length)]
+    pieces = tuple(piece for each in gone for piece in each.pieces)
+    return Open(length, lambda i: tuple(part(i) for part in parts), pieces=pieces)
+
+
+def same_number(one: Any, other: Any) -> bool:
+    """Whether two numbers are one, or one expression."""
+    nodes = getattr(one, "node", None), getattr(other, "node", None)
+    return one is other or (all(isinstance(each, SizeNode) for each in nodes) and nodes[0].expr == nodes[1].expr)
 
 
 def open_reversed(given: Any) -> Any:
@@ -130,6 +143,11 @@ def open_tolist(given: torch.Tensor) -> Any:
     if not varies(given.shape[0]):
         return [open_tolist(each) for each in given.unbind(0)] if any(map(varies, given.shape)) else given.tolist()
     return GrownList.of_numbers(given)
+
+
+def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:
+    """torch.split(given, lengths, dim), by a list of numbers whose length varies"""
+    return GrownList.of_pieces(split(given, GrownList.wholes(lengths)[0], dim), "list")
 
 
 def open_len(given: Any) -> Any:
@@ -191,15 +209,21 @@ class GrowingList(list[Any]):
 
 class Rows:
     """Elements of a list that a loop on data made, of which only data tells how many there are: the parts of each,
-    stacked, and the structure that they have in an element; `same` has the one that all of them are, where there is
-    one. `torch.stack` and `torch.cat` take it among tensors."""
+    stacked, or as pieces, and the structure that they have in an element; `same` has the one that all of them are,
+    where there is one. `torch.stack` and `torch.cat` take it among tensors."""
 
-    def __init__(self, stacked: Sequence[torch.Tensor], element: Element, same: list[Any] | None = None) -> None:
-        self.parts, self.element, self.same = tuple(stacked), element, same
+    def __init__(self, parts: Sequence[Any], element: Element, same: list[Any] | None = None) -> None:
+        self.parts, self.element, self.same = tuple(parts), element, same
 
     @property
     def stacked(self) -> torch.Tensor:
         """The elements, stacked. Raises CaptureError where they are no tensors or numbers."""
+        part = self.part
+        return part.even() if isinstance(part, Pieces) else part
+
+    @property
+    def part(self) -> Any:
+        """The elements, stacked or as pieces. Raises CaptureError where they are no tensors or numbers."""
         if len(self.parts) != 1 or self.element.spec.num_nodes != 1:
             raise CaptureError(
                 "a list of lists or tuples, which a loop on data made, is joined",
@@ -213,6 +237,8 @@ class Rows:
         joined = {torch.stack: stack, torch.cat: cat, torch.concat: cat, torch.concatenate: cat}
         if func in joined:
             return joined[func](*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") == "split_with_sizes":
+            return split_by_list(*args, **(kwargs or {}))
         raise CaptureError(
             f"{getattr(func, '__name__', func)} is given what a loop on data appended to a list",
             source=user_line(),
@@ -284,9 +310,18 @@ def items_of(tensors: Iterable[Any]) -> list[Any]:
     return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
 
 
+def some_of(tensors: Iterable[Any]) -> list[Any]:
+    """What a list holds that is joined; that it holds something is kept as a condition."""
+    items = items_of(tensors)
+    if items and all(isinstance(each, Rows) for each in items):
+        count = sum(each.parts[0].shape[0] for each in items)
+        torch._check(count > 0, lambda: SOME)
+    return items
+
+
 def stack(tensors: Sequence[Any], dim: int = 0) -> torch.Tensor:
     """torch.stack(tensors, dim)"""
-    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in items_of(tensors)]
+    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in some_of(tensors)]
     whole = torch.cat(parts) if len(parts) > 1 else parts[0]
     return whole.movedim(0, dim)
 
@@ -295,8 +330,11 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     """torch.cat(tensors, dim)"""
     dim = dim if axis is None else axis
     parts = []
-    for each in items_of(tensors):
-        if isinstance(each, Rows):
+    for each in some_of(tensors):
+        part = each.part if isinstance(each, Rows) else None
+        if isinstance(part, Pieces) and dim % part.joined.dim() == part.axis:
+            each = part.joined
+        elif isinstance(each, Rows):
             place = dim % (each.stacked.dim() - 1)
             each = each.stacked.movedim(0, place).flatten(place, place + 1)
         parts.append(each)
@@ -323,7 +361,7 @@ class GrownList(Gathered):
         """A list after a loop that added rows at its end, or each of them at its front."""
         held = items_of(own)
         if at_front:
-            rows = Rows([each.flip(0) for each in rows.parts], rows.element)
+            rows = Rows([p if isinstance(p, Pieces) else p.flip(0) for p in rows.parts], rows.element)
         return cls([rows, *held] if at_front else [*held, rows], rows.element, name)
 
     @classmethod
@@ -358,15 +396,20 @@ class GrownList(Gathered):
     def __radd__(self, other: Any) -> Any:
         return GrownList([*items_of(other), *items_of(self)], self.element, self.name)
 
-    def wholes(self) -> list[torch.Tensor]:
-        """The parts of all elements, stacked."""
+    @classmethod
+    def of_pieces(cls, pieces: Pieces, name: str) -> GrownList:
+        """The list of pieces of unequal lengths."""
+        element = Element(LEAF, (Leaf("tensor"),))
+        return cls([Rows([pieces], element)], element, name)
+
+    def wholes(self) -> list[Any]:
+        """The parts of all elements, stacked or as pieces."""
         found: list[list[torch.Tensor]] = []
         for each in list.__iter__(self):
             found.append(
                 [*each.parts] if isinstance(each, Rows) else [p.unsqueeze(0) for p in self.element.parts_of(each)]
             )
-        columns: list[Sequence[torch.Tensor]] = list(zip(*found, strict=True))
-        return [torch.cat([*column]) if len(column) > 1 else column[0] for column in columns]
+        return [joined_parts(column) for column in zip(*found, strict=True)]
 
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """torch.tensor(self, dtype=dtype)"""
@@ -383,7 +426,8 @@ class GrownList(Gathered):
         return Open(
             wholes[0].shape[0],
             (lambda i: self.element.of([row(each, i) for each in wholes])) if same is None else lambda _: same[0],
-            (lambda: wholes[0]) if single else None,
+            (lambda: wholes[0]) if single and isinstance(wholes[0], torch.Tensor) else None,
+            tuple(each for each in wholes if isinstance(each, Pieces)),
         )
 
     def __getitem__(self, place: Any) -> Any:

@@ -84,6 +84,8 @@ def lazily(value: Any, other: Callable[[], Any], decisive: bool) -> Any:
 
 def both(one: Any, other: Any, decisive: bool) -> Any:
     """One value and, or or, another, where data tells the first."""
+    if isinstance(other, bool) and is_boolean(one):
+        return other if other is decisive else one
     boolean = is_boolean(one) and is_boolean(other)
     tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
     if not boolean and tensors and one.dtype is other.dtype and one.dim() == other.dim() == 0:
