@@ -67,7 +67,7 @@ def inside(tracer: Tracer, moving: Set[Any]) -> Iterator[Frame]:
     outer = tracer.scope
     scope = Scope(outer.sizes, outer.options)
     scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
-    frame = Frame(scope, moving=moving, born=tracer.symbols["u"])
+    frame = Frame(scope, outer, moving=moving, born=tracer.symbols["u"])
     tracer.frames.append(frame)
     tracer.scope = scope
     try:
@@ -118,18 +118,38 @@ def run_anew(tracer: Tracer, function: Callable[..., Any], operands: Sequence[An
 
 def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
     """The conditions on numbers of a body that were asked in it, which become the body's own; `before` were there
-    earlier. Raises LoweringError for one that hangs on data outside, too."""
+    earlier. What they need of numbers around the body is captured. Raises LoweringError where nothing tells these."""
     scope, kept = tracer.scope, tracer.asked.kept
     own = {*scope.binders, *scope.numbers}
     asked = [each for each in kept if each not in before and not isinstance(each, str) and each.free_symbols & own]
     for each in asked:
-        if any(is_unbacked(s.name) and s not in own for s in each.free_symbols):
+        around = [s for s in each.free_symbols if s not in own and is_number_of_data(s)]
+        if not all(bound_around(tracer, symbol) for symbol in around):
             raise LoweringError(
                 f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,
                 hint="use capture='torch.export'",
             )  # fmt: skip
     tracer.allowed.clear()
     return list(noted_checks(scope, [kept.pop(each) for each in asked]))
+
+
+def is_number_of_data(symbol: Any) -> bool:
+    """Whether only data tells what a symbol stands for."""
+    return is_unbacked(symbol.name) or symbol.name.startswith("zuf")
+
+
+def bound_around(tracer: Tracer, symbol: Any) -> bool:
+    """Whether something around a body tells the number of a symbol, which the body then knows, too."""
+    scope = tracer.scope
+    for depth, frame in reversed([*enumerate(tracer.frames)]):
+        if symbol in frame.outer.binders:
+            value, by_content = frame.outer.binders[symbol]
+            scope.binders[symbol] = (tracer.captured(value, depth), by_content)
+            return True
+        if symbol in frame.outer.numbers:
+            scope.numbers[symbol] = tracer.captured(frame.outer.numbers[symbol], depth)
+            return True
+    return False
 
 
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:

@@ -75,10 +75,12 @@ class OwnSizes(Sizes):
 
 @attrs.define(eq=False)
 class Frame:
-    """A body that is being traced: its scope, and the parameters that stand for values of the model around it. Its own
-    symbols are the `moving` ones, of sizes that rounds change, and those of data made since it was `born`."""
+    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values of the model
+    around it. Its own symbols are the `moving` ones, of sizes that rounds change, and those of data made since it was
+    `born`."""
 
     scope: Scope
+    outer: Scope
     moving: Set[Any] = frozenset()
     born: int = 0
     captured: dict[Value, Value] = attrs.field(factory=dict)
@@ -306,8 +308,11 @@ class Tracer:
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
-        value = self.outer_read(handle)
-        for depth in range(max(handle.memory.depth, handle.depth), len(self.frames)):
+        return self.captured(self.outer_read(handle), max(handle.memory.depth, handle.depth))
+
+    def captured(self, value: Value, depth: int) -> Value:
+        """What stands in the body that is being traced for a value made in so many bodies."""
+        for depth in range(depth, len(self.frames)):
             if value.op == CONSTANT:
                 return value
             frame = self.frames[depth]

@@ -118,3 +118,22 @@ def test_elements_are_counted_also_where_loops_stay_as_they_are() -> None:
     same(program(x), last_of_rows(x))
     with pytest.raises(irkit.ContractError):
         program(torch.rand(3, 5, 2))
+
+
+def filled_rows(x: Tensor, times: Tensor) -> Tensor:
+    """Rows repeated and written into zeros of a size that data tells, as speech models do."""
+    found = torch.zeros(x.shape[0], int(times.sum(1).max()), x.shape[2])
+    for i, (row, counts) in enumerate(zip(x, times, strict=False)):
+        repeated = torch.repeat_interleave(row, counts, dim=0)
+        found[i, : repeated.shape[0]] = repeated
+    return found
+
+
+def test_a_loop_asks_of_its_own_numbers_and_those_around_it() -> None:
+    def given(*times: list[int]) -> tuple[Tensor, Tensor]:
+        return torch.rand(len(times), len(times[0]), 3), torch.tensor(times)
+
+    shapes = ({0: "b", 1: "t"}, {0: "b", 1: "t"})
+    program = irkit.to_onnx(filled_rows, given([1, 2], [0, 3]), dynamic_shapes=shapes, rewrite=True)
+    for args in (given([1, 2, 0]), given([5], [2], [3]), given([0, 0], [1, 0])):
+        same(program(*args), filled_rows(*args))
