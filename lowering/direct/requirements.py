@@ -581,7 +581,7 @@ def compare(met: Elsewhere, told: Any, sizes: Sizes) -> None:
             new = [s for s in dims.symbols_of(d) if s.name in tracer.loose]
             for symbol in new:
                 tracer.loose.discard(symbol.name)
-                if d.is_Symbol or (len(new) == 1 and plain_number(d, sizes) != size):
+                if len(new) == 1:
                     tracer.others[symbol.name] = size
             if not new and number(d, sizes) != size:
                 raise LoweringError(
