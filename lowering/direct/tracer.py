@@ -451,8 +451,7 @@ class Tracer:
         made = dims.symbol(name, signed=signed)
         self.asked.hints[name] = hint
         self.others[name] = next_prime(max((4, hint, *self.others.values())))
-        if not signed:  # a number is told before, a size by the operator that makes it
-            self.loose.add(name)
+        self.loose.add(name)
         return made
 
     def number_of(self, value: Value) -> Any:
