@@ -363,6 +363,10 @@ class Loop:
 
     # ---------------------------------------------------------------------------------------------- results
 
+    def rounds(self) -> Any:
+        """How many rounds there are; None where only the loop tells."""
+        return as_number(self.length) if self.length is not None and self.stop is None else None
+
     def results(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """What is carried in the end, with written objects and attributes set."""
         left, found = iter(tensors), []
@@ -371,7 +375,7 @@ class Loop:
             name = self.name(place)
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                gained[place] = gained_rows(slot, taken, name)
+                gained[place] = gained_rows(slot, taken, name, self.rounds())
                 found.append(None)
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))

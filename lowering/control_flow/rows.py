@@ -224,9 +224,9 @@ class Rows:
     @property
     def part(self) -> Any:
         """The elements, stacked or as pieces. Raises CaptureError where they are no tensors or numbers."""
-        if len(self.parts) != 1 or self.element.spec.num_nodes != 1:
+        if len(self.parts) != 1 or self.element.spec.num_nodes != 1 or self.element.is_constant:
             raise CaptureError(
-                "a list of lists or tuples, which a loop on data made, is joined",
+                "a list of lists, tuples or what is no tensor, which a loop on data made, is joined",
                 source=user_line(),
                 hint="use a list for each of their elements",
             )
@@ -270,18 +270,24 @@ class Element:
 
     def parts_of(self, element: Any) -> list[torch.Tensor]:
         """The parts of an element that was in the list before."""
-        return list(outputs(element, Slot(self.spec, self.leaves)))
+        return list(outputs(element, Slot(self.spec, self.leaves))) or [torch.zeros(())]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it holds neither tensors nor numbers."""
+        return all(each.kind == "constant" for each in self.leaves)
 
 
-def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str) -> Rows:
+def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: Any = None) -> Rows:
     """The rows that a list gains: `slot` says what elements one round appends, `gained` are their parts after all
-    rounds. Raises CaptureError where elements are of several types, or no tensors."""
+    `rounds`, None where nobody knows how many there are. Raises CaptureError where elements are of several types, or no
+    tensors, in so many rounds."""
     left = iter(gained)
     pairs = [(leaf, None if leaf.kind == "constant" else next(left)) for leaf in slot.leaves]
     trees = pytree.tree_unflatten(list(range(len(pairs))), slot.spec)
     flat = [pytree.tree_flatten(tree) for tree in trees]
     columns = list(zip(*[[pairs[place] for place in places] for places, _ in flat], strict=False))
-    if not gained:
+    if not gained and rounds is None:
         raise CaptureError(
             f"the list {name!r} grows in a loop on data by what is no tensor",
             source=user_line(),
@@ -296,6 +302,8 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str) -> Rows:
             hint="use a list for each",
         )
     joined = [each[0] if len(each) == 1 else torch.stack(each, 1).flatten(0, 1) for each in stacks if each]
+    if not gained:
+        joined = [torch.zeros(torch.sym_max(rounds, 0) * len(trees))]  # which only counts
     return Rows(joined, Element(specs[0], tuple(column[0] for column in leaves)))
 
 

@@ -137,3 +137,44 @@ def test_a_loop_asks_of_its_own_numbers_and_those_around_it() -> None:
     program = irkit.to_onnx(filled_rows, given([1, 2], [0, 3]), dynamic_shapes=shapes, rewrite=True)
     for args in (given([1, 2, 0]), given([5], [2], [3]), given([0, 0], [1, 0])):
         same(program(*args), filled_rows(*args))
+
+
+def outputs_without_weights(x: Tensor) -> Any:
+    """Two lists as attention keeps them, one of them of None."""
+    outputs, weights = [], []
+    for row in x:
+        outputs.append(row * 2)
+        weights.append(None)
+    weights.append(None)
+    kept = None if weights[0] is None else tuple(weights)
+    return torch.stack(outputs) if kept is None else x, torch.ones(len(weights))
+
+
+def pairs_of_nothing(x: Tensor) -> Tensor:
+    found, total = [], torch.zeros(())
+    for _ in x:
+        found.append(("left", None))
+        found.append(("left", None))
+    for side, nothing in found:
+        total = total + (x.shape[1] if nothing is None and side == "left" else 100)
+    return total
+
+
+@pytest.mark.parametrize("model", [outputs_without_weights, pairs_of_nothing])
+def test_a_loop_may_make_lists_of_what_is_no_tensor(model: Callable[..., Any]) -> None:
+    program = irkit.to_onnx(model, (torch.rand(2, 3),), dynamic_shapes=({0: "n"},), rewrite=True)
+    for count in (1, 2, 5):
+        x = torch.rand(count, 3)
+        same(program(x), model(x))
+
+
+def joined_nothing(x: Tensor) -> Tensor:
+    found = []
+    for _ in x:
+        found.append(None)
+    return torch.stack(found)
+
+
+def test_what_is_no_tensor_is_not_joined() -> None:
+    with pytest.raises(irkit.errors.IrkitError):
+        irkit.to_onnx(joined_nothing, (torch.rand(2, 3),), dynamic_shapes=({0: "n"},), rewrite=True)
