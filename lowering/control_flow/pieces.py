@@ -5,7 +5,9 @@ A loop on data makes such lists, and `torch.split` does by lengths that data tel
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import attrs
@@ -83,6 +85,54 @@ class Pieces:
         return cls(part.movedim(0, axis).flatten(axis, axis + 1), lengths, axis)
 
 
+@attrs.frozen(eq=False)
+class Blocks(Pieces):
+    """Tensors that differ along several `axes`: `joined` along one axis, into which these were flattened, before all
+    others; `sizes` are what they have there, int64[count, axes], and `lengths` their products."""
+
+    sizes: torch.Tensor
+    axes: tuple[int, ...]
+
+    @classmethod
+    def flattened(cls, tensor: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+        """A tensor with these axes as one, before all others."""
+        return tensor.movedim([*axes], [*range(len(axes))]).flatten(0, len(axes) - 1)
+
+    @classmethod
+    def of_sizes(cls, joined: torch.Tensor, sizes: torch.Tensor, axes: tuple[int, ...]) -> Blocks:
+        """The blocks of these sizes, which lie one after the other."""
+        return cls(joined, sizes.prod(1), 0, sizes, axes)
+
+    def at(self, number: Any) -> torch.Tensor:
+        """The block of a number, which is one of its."""
+        place = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
+        end = torch.ops.aten.index.Tensor(self.lengths.cumsum(0), [place])
+        numbers = [each.item() for each in torch.ops.aten.index.Tensor(self.sizes, [place]).unbind(0)]
+        for each in numbers:
+            torch._check(each >= 0)
+        length = reduce(operator.mul, numbers)
+        part = self.joined.index_select(0, torch.arange(length) + (end - length))
+        return part.reshape(*numbers, *self.joined.shape[1:]).movedim([*range(len(numbers))], [*self.axes])
+
+    def even(self) -> torch.Tensor:
+        """The blocks stacked along a new first axis. That they have the same sizes is kept as a condition."""
+        torch.ops.aten._assert_async.msg((self.sizes == self.sizes[0]).all(), EVEN)
+        numbers = [each.item() for each in self.sizes[0].unbind(0)]
+        whole = self.joined.reshape(self.sizes.shape[0], *numbers, *self.joined.shape[1:])
+        return whole.movedim([*range(1, len(numbers) + 1)], [axis + 1 for axis in self.axes])
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.refused("read in part") if isinstance(place, slice) else super().__getitem__(place)
+
+    def refused(self, what: str) -> Any:
+        """Raises CaptureError."""
+        raise CaptureError(
+            f"a list of tensors that differ along several axes is {what}",
+            source=user_line(),
+            hint="go over its elements one after the other",
+        )
+
+
 def joined_parts(parts: Sequence[Any]) -> Any:
     """Rows and pieces one after the other, as one of both. Raises CaptureError for pieces that differ along two axes."""
     if len(parts) == 1:
@@ -90,7 +140,7 @@ def joined_parts(parts: Sequence[Any]) -> Any:
     axes = {each.axis for each in parts if isinstance(each, Pieces)}
     if not axes:
         return torch.cat([*parts])
-    if len(axes) > 1:
+    if len(axes) > 1 or any(isinstance(each, Blocks) for each in parts):
         raise CaptureError(
             "a list has tensors that differ along several axes", source=user_line(), hint="use a list for each"
         )

@@ -10,9 +10,9 @@ import attrs
 import torch
 
 from irkit import dims
-from lowering.control_flow.pieces import Pieces
+from lowering.control_flow.pieces import Blocks, Pieces
 from lowering.control_flow.rows import Element, GrowingList, Rows, row, same_number
-from lowering.control_flow.values import Leaf, Slot, user_line
+from lowering.control_flow.values import Leaf, Slot, as_tensor, user_line
 from lowering.direct.sizes import SizeNode, size_of
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
@@ -21,13 +21,34 @@ from lowering.records.torch_internals import pytree
 
 @attrs.frozen(eq=False)
 class Column:
-    """What one part of each element that a list gains is: tensors of a type that differ along an axis, and the sizes of
-    one that is empty there; how long all are together, where that is known."""
+    """What one part of each element that a list gains is: tensors of a type that differ along some axes; the axis along
+    which they are joined, and the sizes of what is empty there; how long all are together, where that is known."""
 
+    axes: tuple[int, ...]
     axis: int
     dtype: torch.dtype
     empty: tuple[Any, ...]
     total: Any = None
+
+    def joined(self, whole: torch.Tensor, part: torch.Tensor, at_front: bool) -> torch.Tensor:
+        """All of them so far, and one more."""
+        part = part if len(self.axes) == 1 else Blocks.flattened(part, self.axes)
+        return torch.cat([part, whole] if at_front else [whole, part], self.axis)
+
+    def sizes(self, part: torch.Tensor) -> Any:
+        """What tells a tensor apart from the others: its length, or its sizes as a tensor."""
+        if len(self.axes) == 1:
+            return part.shape[self.axis]
+        return torch.stack([as_tensor(part.shape[axis], torch.int64) for axis in self.axes])
+
+    @property
+    def leaf(self) -> Leaf:
+        """The same as a part of an element."""
+        return Leaf("int") if len(self.axes) == 1 else Leaf("tensor", torch.int64, 1, shape=(len(self.axes),))
+
+    def pieces(self, whole: torch.Tensor, sizes: torch.Tensor) -> Pieces:
+        """The tensors of these sizes, where all are joined."""
+        return Pieces(whole, sizes, self.axis) if len(self.axes) == 1 else Blocks.of_sizes(whole, sizes, self.axes)
 
 
 class Ragged(Exception):
@@ -40,22 +61,23 @@ class Ragged(Exception):
 
 def unequal_columns(name: str, gained: Sequence[Any], operands: Iterable[tuple[Any, Any]]) -> dict[int, Column]:
     """The parts of the elements that a list gains which are tensors of sizes that a round tells; `operands` are what a
-    round sees of numbers around the loop, with these. Raises CaptureError where it tells several sizes of a tensor."""
+    round sees of numbers around the loop, with these. Raises CaptureError where several of one round differ."""
     columns: dict[int, Column] = {}
     numbers = {one.node.expr: other.node.expr for one, other in operands if isinstance(one, torch.SymInt)}
     for element in gained:
         for column, leaf in enumerate(pytree.tree_leaves(element)):
-            axes = own_axes(leaf, numbers) if type(leaf) is Traced else []
+            axes = own_axes(leaf, numbers) if type(leaf) is Traced else ()
             known = columns.get(column)
-            if len(axes) > 1 or (axes and known is not None and axes != [known.axis]):
+            if axes and known is not None and axes != known.axes:
                 raise CaptureError(
-                    f"the list {name!r} gains tensors in a loop on data of which several sizes change from round to round",
+                    f"the list {name!r} gains tensors in a loop on data of which different sizes change from round to round",
                     source=user_line(),
-                    hint="flatten them, and keep their sizes in another list",
+                    hint="use a list for each",
                 )
             if axes:
-                shape = [size_outside(leaf, size, numbers) if i not in axes else 0 for i, size in enumerate(leaf.shape)]
-                columns[column] = Column(axes[0], leaf.dtype, tuple(shape))
+                shape = [0 if i in axes else size_outside(leaf, size, numbers) for i, size in enumerate(leaf.shape)]
+                shape = shape if len(axes) == 1 else [0, *(size for i, size in enumerate(shape) if i not in axes)]
+                columns[column] = Column(axes, axes[0] if len(axes) == 1 else 0, leaf.dtype, tuple(shape))
     return columns
 
 
@@ -67,7 +89,7 @@ def with_totals(
     found = dict(columns)
     if len(gained) == 1:
         leaves = pytree.tree_leaves(gained[0])
-        for piece in pieces:
+        for piece in (each for each in pieces if not isinstance(each, Blocks)):
             length = torch.sym_max(row(piece.lengths, number).item(), 0)
             for column, each in columns.items():
                 if same_number(leaves[column].shape[each.axis], length):
@@ -75,13 +97,13 @@ def with_totals(
     return found
 
 
-def own_axes(tensor: Any, numbers: Mapping[Any, Any]) -> list[int]:
+def own_axes(tensor: Any, numbers: Mapping[Any, Any]) -> tuple[int, ...]:
     """The axes of a tensor of which the round that is being traced tells the size."""
     frame = tensor.tracer.frames[-1] if tensor.tracer.frames else None
     nodes = [getattr(size, "node", None) for size in tensor.shape]
     found = [dims.symbols_of(node.expr) if isinstance(node, SizeNode) else () for node in nodes]
     own = [[s for s in symbols if frame is not None and frame.owns(s) and s not in numbers] for symbols in found]
-    return [axis for axis, symbols in enumerate(own) if symbols]
+    return tuple(axis for axis, symbols in enumerate(own) if symbols)
 
 
 def size_outside(tensor: Any, size: Any, numbers: Mapping[Any, Any]) -> Any:
@@ -103,9 +125,8 @@ def joining(step: Callable[..., Any], place: int, columns: Mapping[int, Column],
         for number, element in enumerate(grown.gained):
             leaves, spec = pytree.tree_flatten(element)
             for column, each in columns.items():
-                pair = [wholes[column], leaves[column]]
-                wholes[column] = torch.cat(pair[::-1] if grown.at_front else pair, each.axis)
-                leaves[column] = leaves[column].shape[each.axis]
+                wholes[column] = each.joined(wholes[column], leaves[column], grown.at_front)
+                leaves[column] = each.sizes(leaves[column])
             grown.gained[number] = pytree.tree_unflatten(leaves, spec)
         return (*found, *wholes.values())
 
@@ -124,8 +145,9 @@ def among_first(test: Callable[..., Any], count: int) -> Callable[..., Any]:
 def with_lengths(slot: Slot, columns: Mapping[int, Column]) -> Slot:
     """What a list gains in a round with lengths in the place of the tensors that are joined."""
     trees = pytree.tree_unflatten(list(range(len(slot.leaves))), slot.spec)
-    joined = {leaf for tree in trees for column, leaf in enumerate(pytree.tree_leaves(tree)) if column in columns}
-    leaves = [Leaf("int") if number in joined else leaf for number, leaf in enumerate(slot.leaves)]
+    pairs = [(column, leaf) for tree in trees for column, leaf in enumerate(pytree.tree_leaves(tree))]
+    joined = {leaf: columns[column].leaf for column, leaf in pairs if column in columns}
+    leaves = [joined.get(number, leaf) for number, leaf in enumerate(slot.leaves)]
     return attrs.evolve(slot, leaves=tuple(leaves))
 
 
@@ -134,7 +156,7 @@ def in_pieces(rows: Rows, columns: Mapping[int, Column], wholes: Sequence[torch.
     parts, leaves = list(rows.parts), list(rows.element.leaves)
     places = [number for number, leaf in enumerate(leaves) if leaf.kind != "constant"]
     for (column, each), whole in zip(columns.items(), wholes, strict=True):
-        lengths = parts[places.index(column)]
-        parts[places.index(column)] = Pieces(whole, lengths.flip(0) if at_front else lengths, each.axis)
-        leaves[column] = Leaf("tensor", each.dtype, whole.dim())
+        sizes = parts[places.index(column)]
+        parts[places.index(column)] = each.pieces(whole, sizes.flip(0) if at_front else sizes)
+        leaves[column] = Leaf("tensor", each.dtype, whole.dim() + len(each.axes) - 1)
     return Rows(parts, Element(rows.element.spec, tuple(leaves)))

@@ -10,7 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
-from lowering.control_flow.pieces import SOME, Pieces, joined_parts, split
+from lowering.control_flow.pieces import SOME, Blocks, Pieces, joined_parts, split
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -340,7 +340,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     parts = []
     for each in some_of(tensors):
         part = each.part if isinstance(each, Rows) else None
-        if isinstance(part, Pieces) and dim % part.joined.dim() == part.axis:
+        if isinstance(part, Pieces) and not isinstance(part, Blocks) and dim % part.joined.dim() == part.axis:
             each = part.joined
         elif isinstance(each, Rows):
             place = dim % (each.stacked.dim() - 1)
