@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 NAMES = ("list", "tuple", "sum", "len")
 """The builtins that make something of all elements at once."""
+EXTREMES = ("max", "min")
+"""Those that take one of all elements, where these are made one by one."""
 ASKING = ("tolist", "numel")
 """The methods that make plain numbers of sizes."""
 REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
@@ -22,12 +24,12 @@ def is_listed(node: ast.AST) -> bool:
         return is_plain_comprehension(node)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in NAMES:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
-    if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+    if node.func.id not in (*NAMES, *EXTREMES) or len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
         return False
     (given,) = node.args
-    return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else True
+    return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else node.func.id in NAMES
 
 
 def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:

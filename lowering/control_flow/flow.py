@@ -192,9 +192,10 @@ def has_no_round(length: Any) -> bool:
 def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
     """make([each(element) for element in elements]), where `make` is list, tuple, sum or len; without `each`
     make(elements)."""
-    known = make in (list, tuple, sum, len)
+    known = make in (list, tuple, sum, len, max, min)
     found = elements_of(elements) if known else elements
     if not known or not isinstance(found, Open):
+        make = traceable(make) if make in (max, min) else make
         return make(elements if each is None else [each(element) for element in elements])
 
     def value(element: Any) -> Any:
@@ -210,7 +211,8 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
         return for_(found, lambda element, total: (total + value(element),), (0,), names="sum")[0]
     if each is None and found.stacked is not None:
         return GrownList.of(found.stacked(), "list")
-    return for_(found, longer, ([],), names="list", written="list")[0]
+    made = for_(found, longer, ([],), names="list", written="list")[0]
+    return traceable(make)(made) if make in (max, min) else made
 
 
 def repeated(elements: list[Any], times: Any) -> Any:

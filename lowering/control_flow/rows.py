@@ -419,6 +419,18 @@ class GrownList(Gathered):
             )
         return [joined_parts(column) for column in zip(*found, strict=True)]
 
+    def extreme(self, greatest: bool) -> Any:
+        """max(self), or min. Raises CaptureError where its elements are no numbers."""
+        (whole, *rest), (leaf, *_) = self.wholes(), self.element.leaves
+        if rest or self.element.spec.num_nodes != 1 or self.element.is_constant or whole.dim() != 1:
+            raise CaptureError(
+                f"max or min goes over the list {self.name!r}, whose elements are no numbers",
+                source=user_line(),
+                hint="make a list of numbers first",
+            )
+        torch._check(whole.shape[0] > 0)
+        return number_of(whole.max() if greatest else whole.min(), leaf)
+
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """torch.tensor(self, dtype=dtype)"""
         wholes = self.wholes()

@@ -12,6 +12,7 @@ import torch
 
 from lowering.control_flow.branches import Branches
 from lowering.control_flow.rows import (
+    GrownList,
     open_enumerate,
     open_len,
     open_range,
@@ -190,6 +191,8 @@ def min_(*values: Any, **named: Any) -> Any:
 
 def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """max or min, of tensors as of numbers."""
+    if len(values) == 1 and isinstance(values[0], GrownList) and not named:
+        return values[0].extreme(greatest)
     every = list(values[0]) if len(values) == 1 else list(values)
     if named or not any(map(is_open, every)):
         return function(every, **named)

@@ -178,3 +178,19 @@ def joined_nothing(x: Tensor) -> Tensor:
 def test_what_is_no_tensor_is_not_joined() -> None:
     with pytest.raises(irkit.errors.IrkitError):
         irkit.to_onnx(joined_nothing, (torch.rand(2, 3),), dynamic_shapes=({0: "n"},), rewrite=True)
+
+
+def extremes_of_lists(x: Tensor) -> Any:
+    sums = [row.sum() for row in x]
+    most = max([place + 1 for place in (x[:, 0] * 4).long().tolist()])
+    few = min(len(row) + number for number, row in enumerate(x))
+    return max(each * 2 for each in sums), torch.ones(most), torch.ones(few), x * max(each for each in (3, 5))
+
+
+def test_the_greatest_and_least_of_a_list_are_computed() -> None:
+    program = irkit.to_onnx(extremes_of_lists, (torch.rand(2, 3),), dynamic_shapes=({0: "n"},), rewrite=True)
+    for count in (1, 2, 5):
+        x = torch.rand(count, 3)
+        same(program(x), extremes_of_lists(x))
+    with pytest.raises(irkit.errors.IrkitError):
+        program(torch.rand(0, 3))
