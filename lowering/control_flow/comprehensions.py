@@ -26,7 +26,12 @@ def is_listed(node: ast.AST) -> bool:
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
-    if node.func.id not in (*NAMES, *EXTREMES) or len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+    if (
+        node.func.id not in (*NAMES, *EXTREMES)
+        or len(node.args) != 1
+        or node.keywords
+        or isinstance(node.args[0], ast.Starred)
+    ):
         return False
     (given,) = node.args
     return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else node.func.id in NAMES

@@ -22,13 +22,15 @@ from lowering.control_flow.ragged import (
     Column,
     Ragged,
     among_first,
+    begun_with,
     in_pieces,
     joining,
+    spliced_elements,
     unequal_columns,
     with_lengths,
     with_totals,
 )
-from lowering.control_flow.rows import GrowingList, GrownList, Rows, gained_rows
+from lowering.control_flow.rows import Element, GrowingList, GrownList, Rows, gained_rows
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
     Maybe,
@@ -75,6 +77,7 @@ class Loop:
     rows: dict[int, Slot] = attrs.field(factory=dict)
     fronts: set[int] = attrs.field(factory=set)
     lasts: set[int] = attrs.field(factory=set)
+    spliced: dict[int, Element] = attrs.field(factory=dict)
     growing: bool = False
     ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
 
@@ -113,6 +116,9 @@ class Loop:
         """What is carried where tensors that a list gains are joined, round by round, since their lengths differ: the
         list gains the lengths. The loop goes on with a step that does so."""
         place, columns, count = told.place, told.columns, len(self.names)
+        if told.spliced is not None:
+            self.spliced[place] = told.spliced
+            self.lasts.discard(place)
         if place in self.lasts:
             raise CaptureError(
                 f"the list {self.name(place)!r} gains tensors of unequal lengths, and its last element is read in the loop",
@@ -121,8 +127,11 @@ class Loop:
             )
         self.growing = True
         self.ragged[place] = count, columns
-        self.step, self.test = joining(self.step, place, columns, count), among_first(self.test, count)
+        self.step = joining(self.step, place, columns, count, told.spliced)
+        self.test = among_first(self.test, count)
         whole = [torch.zeros(each.empty, dtype=each.dtype) for each in columns.values()]
+        if told.spliced is not None:
+            whole = [begun_with(self.first[place], columns[0], told.spliced)]
         self.first = [*self.first, *whole]
         self.names += tuple(f"{self.name(place)} joined" for _ in whole)
         self.slots = [*self.slots[:count], *map(loose, whole), *self.slots[count:]]
@@ -302,6 +311,8 @@ class Loop:
         for place, (before, after) in enumerate(zip(values, found, strict=True)):
             if place in rows:
                 rows[place] = self.grown(place, after)
+                if after.spliced is not None and place not in self.spliced:
+                    raise spliced_elements(place, after)
                 self.refuse_unequal(place, rows[place], after.gained, values[0], inside)
                 slots.append(rows[place])
             elif self.grows(place, before, after):
@@ -386,7 +397,11 @@ class Loop:
             front, name = place in self.fronts, self.name(place)
             if place in self.ragged:
                 first, columns = self.ragged[place]
-                rows = in_pieces(rows, columns, found[first : first + len(columns)], front)
+                wholes = found[first : first + len(columns)]
+                if place in self.spliced:
+                    found[place] = GrownList([Rows(wholes, self.spliced[place])], self.spliced[place], name)
+                    continue
+                rows = in_pieces(rows, columns, wholes, front)
             found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
         count = len(self.names)
         for (holder, name), each, value in zip(self.attributes, self.kept, found[count:], strict=True):

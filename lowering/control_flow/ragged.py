@@ -12,7 +12,7 @@ import torch
 from irkit import dims
 from lowering.control_flow.pieces import Blocks, Pieces
 from lowering.control_flow.rows import Element, GrowingList, Rows, row, same_number
-from lowering.control_flow.values import Leaf, Slot, as_tensor, user_line
+from lowering.control_flow.values import Leaf, Slot, as_tensor, dynamic, user_line
 from lowering.direct.sizes import SizeNode, size_of
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
@@ -52,11 +52,24 @@ class Column:
 
 
 class Ragged(Exception):
-    """A list gains tensors of unequal lengths in a round: its place, what it gains, and the parts that are such."""
+    """A list gains tensors of unequal lengths in a round: its place, what it gains, and the parts that are such;
+    `spliced` says what the elements of the tensor are where the list gains these, and not the tensor."""
 
-    def __init__(self, place: int, slot: Slot, columns: dict[int, Column]) -> None:
+    def __init__(self, place: int, slot: Slot, columns: dict[int, Column], spliced: Element | None = None) -> None:
         super().__init__("unequal lengths")
-        self.place, self.slot, self.columns = place, slot, columns
+        self.place, self.slot, self.columns, self.spliced = place, slot, columns, spliced
+
+
+def spliced_elements(place: int, grown: GrowingList) -> Ragged:
+    """What is raised of a list that gains all elements of others, which are joined behind those that it has."""
+    (whole,) = grown.gained
+    return Ragged(place, dynamic([whole]), {0: Column((0,), 0, whole.dtype, (0,))}, grown.spliced)
+
+
+def begun_with(held: Sequence[Any], column: Column, element: Element) -> torch.Tensor:
+    """The elements that a list has before it gains others, as a tensor."""
+    parts = [part for each in held for part in element.parts_of(each)]
+    return torch.stack(parts).to(column.dtype) if parts else torch.zeros(0, dtype=column.dtype)
 
 
 def unequal_columns(name: str, gained: Sequence[Any], operands: Iterable[tuple[Any, Any]]) -> dict[int, Column]:
@@ -112,11 +125,15 @@ def size_outside(tensor: Any, size: Any, numbers: Mapping[Any, Any]) -> Any:
     return size_of(tensor.tracer.asked, dims.substitute(node.expr, numbers)) if isinstance(node, SizeNode) else size
 
 
-def joining(step: Callable[..., Any], place: int, columns: Mapping[int, Column], count: int) -> Callable[..., Any]:
+def joining(
+    step: Callable[..., Any], place: int, columns: Mapping[int, Column], count: int, spliced: Element | None = None
+) -> Callable[..., Any]:
     """A step that joins tensors which a list gains to what it carries behind `count` variables; the list gains their
-    lengths."""
+    lengths. Where it gains their elements, `spliced`, its last one is the last of what is joined."""
 
     def joined(*given: Any) -> Any:
+        if spliced is not None and isinstance(given[place], GrowingList):
+            given[place].last = lambda: spliced.of([given[count][-1]])
         found = list(step(*given[:count]))
         wholes = dict(zip(columns, given[count:], strict=True))
         grown = found[place]

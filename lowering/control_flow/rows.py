@@ -24,8 +24,8 @@ from lowering.control_flow.values import (
     user_line,
 )
 from lowering.direct.functions.numbers import Gathered
-from lowering.direct.tensors import Traced
 from lowering.direct.sizes import SizeNode
+from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -161,13 +161,15 @@ def open_len(given: Any) -> Any:
 
 class GrowingList(list[Any]):
     """A list in a round of a loop on data: what the round appends is noted. Of what was there before only the last
-    element is at hand, which `last` gives."""
+    element is at hand, which `last` gives. Where it gains all elements of another list whose length varies, `spliced`
+    says what these are, and one tensor of them is what is gained."""
 
     def __init__(self, name: str, last: Callable[[], Any]) -> None:
         super().__init__()
         self.name, self.last = name, last
         self.gained: list[Any] = []
         self.at_front = False
+        self.spliced: Element | None = None
 
     def append(self, element: Any) -> None:
         self.extend([element])
@@ -175,7 +177,15 @@ class GrowingList(list[Any]):
     def extend(self, elements: Iterable[Any]) -> None:
         if self.at_front:
             self.refused()
-        self.gained.extend(elements)
+        if isinstance(elements, GrownList):
+            (whole, *rest), self.spliced = elements.wholes(), elements.element
+            if rest or self.gained or not isinstance(whole, torch.Tensor) or whole.dim() != 1:
+                self.refused()
+            self.gained.append(whole)
+        elif self.spliced is not None:
+            self.refused()
+        else:
+            self.gained.extend(elements)
 
     def insert(self, place: Any, element: Any) -> None:
         if type(place) is not int or place != 0 or (self.gained and not self.at_front):
@@ -192,6 +202,8 @@ class GrowingList(list[Any]):
 
     def __getitem__(self, place: Any) -> Any:
         if type(place) is not int or place != -1 or self.at_front:
+            self.refused()
+        if self.spliced is not None:
             self.refused()
         return self.gained[-1] if self.gained else self.last()
 
