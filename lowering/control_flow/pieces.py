@@ -17,6 +17,7 @@ from lowering.control_flow.values import user_line
 from lowering.errors import CaptureError
 
 EVEN = "the tensors of a list that are stacked have equal sizes"
+ALIKE = "the tensors of a list that are joined agree in their other sizes"
 SOME = "a list that is joined has an element"
 
 
@@ -120,6 +121,15 @@ class Blocks(Pieces):
         numbers = [each.item() for each in self.sizes[0].unbind(0)]
         whole = self.joined.reshape(self.sizes.shape[0], *numbers, *self.joined.shape[1:])
         return whole.movedim([*range(1, len(numbers) + 1)], [axis + 1 for axis in self.axes])
+
+    def along_first(self) -> torch.Tensor:
+        """The blocks joined along the first of the axes. That they agree in the others is kept as a condition."""
+        others = self.sizes[:, 1:]
+        torch.ops.aten._assert_async.msg((others == others[0]).all(), ALIKE)
+        torch.ops.aten._assert_async.msg((self.sizes >= 0).all(), ALIKE)
+        numbers = [self.sizes[:, 0].sum().item(), *(each.item() for each in others[0].unbind(0))]
+        whole = self.joined.reshape(*numbers, *self.joined.shape[1:])
+        return whole.movedim([*range(len(numbers))], [*self.axes])
 
     def __getitem__(self, place: Any) -> Any:
         return self.refused("read in part") if isinstance(place, slice) else super().__getitem__(place)

@@ -354,6 +354,8 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
         part = each.part if isinstance(each, Rows) else None
         if isinstance(part, Pieces) and not isinstance(part, Blocks) and dim % part.joined.dim() == part.axis:
             each = part.joined
+        elif isinstance(part, Blocks) and dim % (part.joined.dim() + len(part.axes) - 1) == part.axes[0]:
+            each = part.along_first()
         elif isinstance(each, Rows):
             place = dim % (each.stacked.dim() - 1)
             each = each.stacked.movedim(0, place).flatten(place, place + 1)
