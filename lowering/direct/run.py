@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -143,7 +143,7 @@ def run_once(
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
     names = parts.names
-    known_names = ChainMap(request.weights.names, {**names, **training.names(names, names)})
+    known_names = {**names, **training.names(names, names), **request.weights.names}
     tracer = Tracer(request.options, known_names, request.weights)
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})

@@ -124,7 +124,7 @@ class Tracer:
     """
 
     options: Options
-    names: Mapping[int, str]
+    names: dict[int, str]
     weights: Weights = attrs.field(factory=Weights)
     scope: Scope = attrs.field(init=False)
     asked: Questions = attrs.field(init=False)

@@ -213,12 +213,13 @@ class Whole:
         """What a packed weight, or cell of a recurrent layer, holds."""
         path, weights = self.tracer.modules[-1] if self.tracer.modules else "", self.tracer.weights
         try:
-            if packed._type().name() == "CellParamsBase":
-                return weights.cell(packed, path)
-            return weights.layer(packed, self.operator, path)
+            is_cell = packed._type().name() == "CellParamsBase"
+            found = weights.cell(packed, path) if is_cell else weights.layer(packed, self.operator, path)
         except ValueError as refused:
             hint = "pack it for another engine: torch.backends.quantized.engine = 'qnnpack' before it is converted"
             raise CaptureError(f"the model computes with {refused}", hint=hint) from None
+        self.tracer.names.update(weights.names)
+        return found
 
     def entered(self, tensor: torch.Tensor) -> Quantized:
         """A quantized tensor from outside as a traced one."""
@@ -226,6 +227,7 @@ class Whole:
             held = self.tracer.weights.tensor(tensor)
         except ValueError as refused:
             raise CaptureError(f"the model computes with {refused}", hint="quint8, qint8 and qint32 are met") from None
+        self.tracer.names.update(self.tracer.weights.names)
         with self.tracer.resumed():
             integers = ATEN.alias.default(held.integers)
         return Quantized(self.tracer, integers, held.steps)
