@@ -17,6 +17,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import ITEM, SHAPE_VECTOR
 from irkit.dims import signs
+from irkit.errors import AbsentError
 from passes.analysis.questions import operand
 
 MOST = 2**31 - 2**20
@@ -71,7 +72,11 @@ def found(value: Value, of: Spans) -> Span:
     if kind is None:
         return ANY
     if value.blob is not None:
-        return Span(*value.blob.extremes) if value.blob.size and not np.isnan(value.blob.extremes).any() else kind
+        try:
+            held = value.blob.extremes if value.blob.size else None
+        except AbsentError:  # a weight of a model that was built without memory
+            held = None
+        return kind if held is None or np.isnan(held).any() else Span(*held)
     reader = READERS.get(value.inputs[0].op if value.op == ITEM and value.inputs[0] is not None else value.op)
     if reader is None or of.depth < 0:
         return kind
