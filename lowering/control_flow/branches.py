@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
 from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
 
@@ -76,9 +77,11 @@ class Branches:
         given = [self.operands.swapped(value, inside) for value in self.given]
         for place, each in self.places.items():
             given[place] = each.begin(given[place])
-        with attributes_kept(self.attributes):
+        bound = self.operands.rebound(side, inside)
+        own = [each for place, each in enumerate(given) if place not in self.places]
+        with refuse_side_effects(side, bound, self.given, own), attributes_kept(self.attributes):
             begin_attributes(self.attributes, self.kept, self.operands, inside)
-            result = self.operands.rebound(side, inside)(*given)
+            result = bound(*given)
             after = end_attributes(self.attributes, self.kept)
         found = list(result) if self.names else [result]
         by_name = {self.params[place]: each for place, each in self.places.items()}

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.control_flow.bodies import Again, Operands, Written, attributes_kept, is_copied, undone
 from lowering.control_flow.branches import (
     Attributes,
@@ -201,7 +202,7 @@ class Loop:
 
     def within(self, values: Sequence[Any], call: Callable[[Sequence[Any]], Any]) -> Any:
         """What a function of the variables gives where attributes hold what they do in a round."""
-        with attributes_kept(self.attributes):
+        with refuse_side_effects(self.test), attributes_kept(self.attributes):
             count = len(self.names)
             for (holder, name), value in zip(self.attributes, values[count:], strict=True):
                 if not isinstance(value, Undefined):
@@ -214,13 +215,14 @@ class Loop:
         for place, each in self.places.items():
             if place not in self.rows:
                 given[place] = each.begin(values[place])
-        count = len(self.names)
-        with attributes_kept(self.attributes):
+        count, step = len(self.names), self.operands.rebound(self.step, inside)
+        own = [each for place, each in enumerate(given[:count]) if place not in self.places]
+        with refuse_side_effects(self.step, step, own), attributes_kept(self.attributes):
             for (holder, name), value in zip(self.attributes, values[count:], strict=True):
                 if not isinstance(value, Undefined):
                     setattr(holder, name, value)
             begin_attributes(self.attributes, self.kept, Operands(), ())
-            found = list(self.operands.rebound(self.step, inside)(*given[:count]))
+            found = list(step(*given[:count]))
             found += end_attributes(self.attributes, self.kept)
         for place, each in self.places.items():
             if place not in self.rows:

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
+from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Frame, Tracer
@@ -87,7 +88,8 @@ def body_of(
         asked, before = tracer.asked, set(tracer.asked.kept)
         asked.inside += 1
         try:
-            returned = run_anew(tracer, function, given)
+            with refuse_side_effects(function):
+                returned = run_anew(tracer, function, given)
         finally:
             asked.inside -= 1
         tracer.scope.checks.extend(conditions_within(tracer, before))

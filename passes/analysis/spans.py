@@ -13,11 +13,11 @@ from functools import reduce
 import attrs
 import numpy as np
 
+from irkit.core import walk
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import ITEM, SHAPE_VECTOR
 from irkit.dims import signs
-from irkit.errors import AbsentError
 from passes.analysis.questions import operand
 
 MOST = 2**31 - 2**20
@@ -25,6 +25,9 @@ MOST = 2**31 - 2**20
 
 DEEP = 24
 """How many operators are looked through."""
+
+SLACK = 1e-3
+"""What roundings may take from a float, of what was added up; and whole numbers are made of a float so far from one."""
 
 
 @attrs.frozen
@@ -59,7 +62,7 @@ class Spans:
 
 
 def span_of(value: Value) -> Span:
-    """Between which numbers the elements of a tensor lie."""
+    """Between which numbers the elements of a tensor lie. Raises AbsentError where a weight without numbers tells."""
     return Spans(DEEP, {})(value)
 
 
@@ -72,11 +75,7 @@ def found(value: Value, of: Spans) -> Span:
     if kind is None:
         return ANY
     if value.blob is not None:
-        try:
-            held = value.blob.extremes if value.blob.size else None
-        except AbsentError:  # a weight of a model that was built without memory
-            held = None
-        return kind if held is None or np.isnan(held).any() else Span(*held)
+        return Span(*value.blob.extremes) if value.blob.size and not np.isnan(value.blob.extremes).any() else kind
     reader = READERS.get(value.inputs[0].op if value.op == ITEM and value.inputs[0] is not None else value.op)
     if reader is None or of.depth < 0:
         return kind
@@ -128,8 +127,35 @@ def _place_or_number(value: Value, of: Spans) -> Span:
 
 
 def _any_of(value: Value, of: Spans) -> Span:
-    given = value.inputs[1:] if value.op == "Where" else value.inputs
-    return reduce(Span.__or__, map(of, given))
+    return reduce(Span.__or__, map(of, value.inputs))
+
+
+def _chosen(value: Value, of: Spans) -> Span:
+    """Of a Where: what is chosen where `v < k` does not hold is computed of a `v` that is not below `k`."""
+    test, one, other = value.inputs
+    first, second = of(one), of(other)
+    if test is None or other is None or test.op != "Less" or test.inputs[0] is None or second.low >= 0:
+        return first | second
+    v = test.inputs[0]
+    if (v is not other and v.type != value.type) or not is_element_by_element(other, v, of.depth):
+        return first | second
+    known, least = of(v), of(test.inputs[1]).low
+    return first | attrs.evolve(of, known={v: Span(max(known.low, least), max(known.high, least))})(other)
+
+
+def is_element_by_element(value: Value, of: Value, depth: int) -> bool:
+    """Whether each element of a value hangs on no other element of another value than the one at its place."""
+    if value is of:
+        return True
+    shape = value.shape if isinstance(value.type, Tensor) else None
+    if depth < 0 or value.op not in ELEMENTWISE or shape != of.shape:
+        return not reaches(value, of)
+    return all(is_element_by_element(each, of, depth - 1) for each in value.inputs if each is not None)
+
+
+def reaches(value: Value, other: Value) -> bool:
+    """Whether a value is computed of another."""
+    return other in walk.post_order([value])
 
 
 def _zero_or_moved(value: Value, of: Spans) -> Span:
@@ -182,7 +208,9 @@ def _negated(value: Value, of: Spans) -> Span:
 def _sum(value: Value, of: Spans) -> Span:
     a, b = (of(v) for v in value.inputs)
     b = Span(-b.high, -b.low) if value.op == "Sub" else b
-    return Span(a.low + b.low, a.high + b.high)
+    cancels = value.dtype.is_float and min(a.low, b.low) < 0 and math.isfinite(a.low + b.low)
+    lost = SLACK * (abs(a.low) + abs(b.low)) if cancels else 0
+    return Span(a.low + b.low - lost, a.high + b.high)
 
 
 def _product(value: Value, of: Spans) -> Span:
@@ -196,7 +224,8 @@ def _quotient(value: Value, of: Spans) -> Span:
     a, b = (of(v) for v in value.inputs)
     if a.low < 0 or b.low < 0 or (b.low < 1 and value.dtype.is_integer):
         return ANY
-    return Span(0, a.high if b.low >= 1 else math.inf)
+    whole = value.dtype.is_integer or math.isinf(b.high) or b.high == 0
+    return Span(0 if whole else a.low / b.high, a.high if b.low >= 1 else math.inf)
 
 
 def _remainder(value: Value, of: Spans) -> Span:
@@ -236,8 +265,9 @@ def _cast(value: Value, of: Spans) -> Span:
         return x
     # of a float that is no number of the type, NaN among them, the least number is made, which is no place at all
     whole = limits(value.dtype)
-    low = max(math.ceil(x.low), 0) if x.low > -1 else x.low
-    return Span(low, min(x.high, whole.high) if whole else x.high)
+    low = 0 if x.low > SLACK - 1 else x.low - 1
+    high = x.high if math.isinf(x.high) else math.floor(x.high + SLACK * abs(x.high))
+    return Span(low, min(high, whole.high) if whole else high)
 
 
 def _whole(value: Value, of: Spans) -> Span:
@@ -245,6 +275,11 @@ def _whole(value: Value, of: Spans) -> Span:
     low = math.ceil if value.op == "Ceil" else math.floor
     high = math.floor if value.op == "Floor" else math.ceil
     return Span(x.low if math.isinf(x.low) else low(x.low), x.high if math.isinf(x.high) else high(x.high))
+
+
+def _logarithm(value: Value, of: Spans) -> Span:
+    x = of(value.inputs[0])
+    return Span(math.log(x.low) if x.low > 0 else -math.inf, math.log(x.high) if x.high > 0 else math.inf)
 
 
 def _natural(value: Value, of: Spans) -> Span:
@@ -256,10 +291,12 @@ MOVES = (
     "Squeeze", "Unsqueeze", "Flatten", "Compress", "ReverseSequence", "DepthToSpace", "SpaceToDepth",
 )  # fmt: skip
 """What holds elements of its first operand and no others."""
+ELEMENTWISE = frozenset(("Add", "Sub", "Mul", "Div", "Min", "Max", "Cast", "Log", "Neg", "Abs", "Identity"))
+"""Operators each element of whose result is computed of the elements at its place."""
 READERS: Mapping[str, Reader] = {
     **dict.fromkeys(MOVES, _moved), **dict.fromkeys(("Shape", "Size", "NonZero", "ArgMax", "ArgMin"), _counted),
     **dict.fromkeys(("Sigmoid", "Softmax", "EyeLike"), _flags), SHAPE_VECTOR: _sizes, "TopK": _place_or_number,
-    "Unique": _place_or_number, **dict.fromkeys(("Where", "Concat"), _any_of), "Trilu": _zero_or_moved,
+    "Unique": _place_or_number, "Where": _chosen, "Concat": _any_of, "Log": _logarithm, "Trilu": _zero_or_moved,
     "Pad": _padded, **dict.fromkeys(("ScatterElements", "ScatterND"), _written), "Max": _largest, "Min": _smallest,
     "Clip": _clipped, "Relu": _relu, "Abs": _absolute, "Neg": _negated, **dict.fromkeys(("Add", "Sub"), _sum),
     "Mul": _product, "Div": _quotient, "Mod": _remainder, "CumSum": _added_up, "ReduceSum": _added_up,

@@ -25,6 +25,14 @@ def wide(value: Value) -> Value:
     return op.Cast(value, to=7)
 
 
+def logarithm(value: Value) -> Value:
+    """How often 8 doubles to a number, roughly: below 0 for numbers below 8."""
+    real = op.Div(op.Cast(value, to=1), const(np.float32(8)))
+    return wide(op.Div(op.Log(real), const(np.float32(0.5))))
+
+
+COUNTS = wide(SMALL)
+BACKWARDS = op.Slice(X, const([-1]), const([-(2**62)]), const([1]), const([-1]))
 CASES: dict[str, tuple[Value, tuple[float, float]]] = {
     "an input": (X, (-(2**63), 2**63 - 1)),
     "truth values": (wide(FLAGS), (0, 1)),
@@ -43,6 +51,18 @@ CASES: dict[str, tuple[Value, tuple[float, float]]] = {
     "a constant": (const(np.array([3, -4])), (-4, 3)),
     "divided": (op.Div(wide(SMALL), whole(2)), (0, 255)),
     "divided by what may be 0": (op.Div(wide(SMALL), wide(FLAGS)), (-(2**63), 2**63 - 1)),
+    "a way taken from 8 on": (
+        op.Where(op.Less(COUNTS, whole(8)), whole(3), op.Min(logarithm(COUNTS), whole(4))),
+        (0, 4),
+    ),
+    "the same of other numbers": (
+        op.Where(op.Less(COUNTS, whole(8)), whole(3), op.Min(logarithm(wide(SMALL)), whole(4))),
+        (-(2**63), 4),
+    ),
+    "the same of numbers at other places": (
+        op.Where(op.Less(X, whole(0)), whole(3), op.Min(BACKWARDS, whole(4))),
+        (-(2**63), 4),
+    ),
     "the lower bits": (op.BitwiseAnd(X, whole(7)), (0, 7)),
 }
 
@@ -64,12 +84,14 @@ def drawn(rng: random.Random, depth: int) -> Value:
         lambda: op.Neg(a), lambda: op.Abs(a), lambda: op.Mod(a, positive), lambda: op.Div(a, positive),
         lambda: op.Mod(a, positive, fmod=1), lambda: op.Where(FLAGS, a, b), lambda: op.Clip(a, whole(-1), whole(6)),
         lambda: op.BitwiseAnd(a, b), lambda: op.Max(a, whole(0)), lambda: wide(op.Cast(a, to=6)),
+        lambda: op.Where(op.Less(a, whole(3)), b, op.Min(op.Sub(a, whole(2)), whole(9))),
+        lambda: op.Where(op.Less(X, whole(3)), b, BACKWARDS), lambda: op.Where(op.Less(a, whole(8)), b, logarithm(a)),
         lambda: wide(op.Floor(op.Cast(a, to=11))), lambda: op.ReduceSum(op.Min(a, whole(9)), keepdims=1),
     )  # fmt: skip
     return rng.choice(ways)()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(120))
 def test_the_numbers_of_drawn_tensors_lie_within_their_spans(seed: int) -> None:
     rng = random.Random(seed)
     value = drawn(rng, 4)
