@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from irkit import dims
 from irkit.dims import Dim, Range, symbol
 from irkit.dims.functions import Double
 from irkit.errors import DimensionError
+from tests.support.python_calls import python_calls
 
 
 def nested(layers: int) -> Dim:
@@ -28,22 +27,6 @@ def plain(layers: int, size: int) -> int:
     for _ in range(layers):
         size = (min(size, 40) + max(size, 3)) // 2
     return size
-
-
-def calls_of(function: Callable[[], Any]) -> int:
-    """How many functions of Python are called on the way."""
-    seen, before = 0, sys.getprofile()
-
-    def count(frame: Any, event: str, _: Any) -> None:
-        nonlocal seen
-        seen += event == "call"
-
-    sys.setprofile(count)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return seen
 
 
 LAYERS = 9
@@ -62,15 +45,15 @@ def test_a_part_is_computed_once() -> None:
     dims.evaluate(expr, sizes)  # how it is computed is kept
     parts = len({*sympy.preorder_traversal(expr)})
     assert len([*sympy.preorder_traversal(expr)]) > 20 * parts
-    assert calls_of(lambda: dims.evaluate(expr, sizes)) < 4 * parts
-    assert calls_of(lambda: dims.bounds(expr, ranges)) < 20 * parts
+    assert python_calls(lambda: dims.evaluate(expr, sizes)) < 4 * parts
+    assert python_calls(lambda: dims.bounds(expr, ranges)) < 20 * parts
 
 
 def test_a_sum_within_a_function_is_no_factor_to_expand() -> None:
     expr: Any = sympy.Mul(3, nested(LAYERS), symbol("m"))
     parts = len({*sympy.preorder_traversal(expr)})
     found: list[Dim] = []
-    assert calls_of(lambda: found.append(dims.dim(expr))) < 20 * parts
+    assert python_calls(lambda: found.append(dims.dim(expr))) < 20 * parts
     assert found == [expr]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,24 +9,9 @@ import sympy
 
 from irkit import dims
 from lowering.capture.guards.answers import holds
+from tests.support.python_calls import python_calls
 
 N, M = dims.symbol("n"), dims.symbol("m")
-
-
-def calls_of(function: Callable[[], Any]) -> int:
-    """How many functions of Python are called on the way."""
-    seen, before = 0, sys.getprofile()
-
-    def count(frame: Any, event: str, _: Any) -> None:
-        nonlocal seen
-        seen += event == "call"
-
-    sys.setprofile(count)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return seen
 
 
 def test_a_condition_is_computed_once_for_the_sizes_that_it_hangs_on() -> None:
@@ -36,7 +19,7 @@ def test_a_condition_is_computed_once_for_the_sizes_that_it_hangs_on() -> None:
     for i in range(40):
         expr = sympy.And(expr, sympy.Ge(sympy.Rational(i + 1, 3) * N + dims.FloorDiv(N, i + 2), 7), evaluate=False)
     assert holds(expr, {"n": 30, "m": 0}) is True
-    assert calls_of(lambda: [holds(expr, {"n": 30, "m": size}) for size in range(100)]) < 5 * 100
+    assert python_calls(lambda: [holds(expr, {"n": 30, "m": size}) for size in range(100)]) < 5 * 100
     assert holds(expr, {"n": 3, "m": 0}) is False
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowering.direct.points import RECURRENT, RESIZING, TOLD
+from tests.support.python_calls import python_calls
 
 aten = torch.ops.aten
 SIZES = st.integers(1, 4)
@@ -39,22 +38,6 @@ def on_meta(given: Any) -> Any:
     if isinstance(given, list | tuple):
         return type(given)(map(on_meta, given))
     return given.to("meta") if isinstance(given, torch.Tensor) else given
-
-
-def calls(function: Callable[[], Any]) -> int:
-    """How many functions of Python a function calls."""
-    count = 0
-
-    def seen(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(seen)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @given(st.data(), st.sampled_from(list(RESIZING)), KINDS)
@@ -113,7 +96,7 @@ def test_a_recurrent_layer_is_told_as_the_cpu_gives_it(data: st.DataObject, laye
 def test_sizes_of_an_image_are_told_by_few_calls(packet: Any) -> None:
     rank = int(packet._qualified_op_name[-2])
     x = torch.zeros((2, 3, *[4] * rank), device="meta")
-    assert calls(lambda: TOLD[packet.vec](x, [8] * rank, False, None)) < 100
+    assert python_calls(lambda: TOLD[packet.vec](x, [8] * rank, False, None)) < 100
 
 
 @pytest.mark.parametrize("operator", RECURRENT, ids=str)
@@ -124,5 +107,5 @@ def test_a_long_row_is_told_by_as_many_calls_as_a_short_one(operator: Any) -> No
     hidden: Any = torch.zeros(1, 2, 3, device="meta")
     rest = ([hidden, hidden] if several else hidden, weights, False, 1, 0.0, False, False, False)
     TOLD[operator](torch.zeros(2, 2, 2, device="meta"), *rest)  # what is looked up once
-    few, many = (calls(lambda n=n: TOLD[operator](torch.zeros(n, 2, 2, device="meta"), *rest)) for n in (2, 50))
+    few, many = (python_calls(lambda n=n: TOLD[operator](torch.zeros(n, 2, 2, device="meta"), *rest)) for n in (2, 50))
     assert many <= few + 10  # caches of torch's may be asked once more
