@@ -127,7 +127,7 @@ def scalar_overload(func: Any, args: Sequence[Any]) -> Any:
     name = func._overloadname
     if "Tensor" not in name or not is_in_transform():
         return func
-    pairs = zip(func._schema.arguments, args, strict=False)
+    pairs = zip(func._schema.arguments[1:], args[1:], strict=False)
     if not any(isinstance(given, bool | int | float | complex) and str(to.type) == "Tensor" for to, given in pairs):
         return func
     return getattr(func.overloadpacket, name.replace("Tensor", "Scalar"), func)

@@ -202,11 +202,11 @@ def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> It
 
 def differs(held: Any, before: Any) -> bool:
     """Whether a dict, list or set has other tensors or numbers in it than before."""
-    known = keyed(before)
-    return any(not same_number(known.get(key), value) and counts(value) for key, value in keyed(held).items())
+    known = by_key(before)
+    return any(not same_number(known.get(key), value) and counts(value) for key, value in by_key(held).items())
 
 
-def keyed(held: Any) -> Mapping[Any, Any]:
+def by_key(held: Any) -> Mapping[Any, Any]:
     """What a dict, list or set holds, by its key, its place, or itself."""
     return (
         held
@@ -225,7 +225,7 @@ def same_number(one: Any, other: Any) -> bool:
 def counts(value: Any) -> bool:
     """Whether a value is a tensor or a number, or holds one."""
     if type(value) in CONTAINERS:
-        return any(map(counts, keyed(value).values()))
+        return any(map(counts, by_key(value).values()))
     return isinstance(value, NUMBERS) and not isinstance(value, bool)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lowering.capture.inputs.contents import CONTAINERS, DICTS, Contents, keyed, restore
+from lowering.capture.inputs.contents import CONTAINERS, DICTS, Contents, by_key, restore
 from lowering.errors import CaptureError
 
 OURS = ("lowering.", "irkit.", "sympy.", "torch.fx.", "torch._")
@@ -30,7 +30,7 @@ def refuse_side_effects(*roots: Any) -> Iterator[None]:
         yield
     finally:
         changed = [] if before.are_untouched() else [*before.before()]
-        names = [name for held, known in changed for name in changes(held, known)]
+        names = [name for held, known in changed for name in names_changed(held, known)]
         for held, known in changed:
             restore(held, known)
     if names:
@@ -41,9 +41,9 @@ def refuse_side_effects(*roots: Any) -> Iterator[None]:
         )
 
 
-def changes(held: Any, before: Any) -> list[str]:
+def names_changed(held: Any, before: Any) -> list[str]:
     """What is other in a dict, list or set than before, in words."""
-    now, known = keyed(held), keyed(before)
+    now, known = by_key(held), by_key(before)
     others = [key for key in {**known, **now} if key not in now or key not in known or now[key] is not known[key]]
     if isinstance(held, dict):
         return [f"{key!r}" for key in others]
@@ -62,11 +62,11 @@ def reached_from(roots: Sequence[Any]) -> list[Any]:
         seen.add(id(each))
         if type(each) in CONTAINERS:
             found.append(each)
-        pending += inside(each)
+        pending += contents_of(each)
     return found
 
 
-def inside(value: Any) -> list[Any]:
+def contents_of(value: Any) -> list[Any]:
     """What a value holds in which something may be changed."""
     if type(value) in DICTS:
         return [*value.values()]
