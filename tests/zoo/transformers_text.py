@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import attrs
@@ -154,7 +155,7 @@ CASES = (
     Case(
         "bert_eager",
         "encoder",
-        lambda: transformers.BertModel._from_config(BERT, attn_implementation="eager"),
+        lambda: transformers.BertModel._from_config(copy.deepcopy(BERT), attn_implementation="eager"),
         bert_inputs,
         {"input_ids": TOKENS, "attention_mask": TOKENS, "token_type_ids": TOKENS},
         {"batch": 2, "seq": 9},
@@ -163,7 +164,9 @@ CASES = (
     attrs.evolve(
         decoder_case("llama", "decoder", "LlamaForCausalLM", LLAMA)[1],
         name="llama_cache_eager",
-        make_model=lambda: transformers.LlamaForCausalLM._from_config(LLAMA, attn_implementation="eager"),
+        make_model=lambda: transformers.LlamaForCausalLM._from_config(
+            copy.deepcopy(LLAMA), attn_implementation="eager"
+        ),
     ),
     Case(
         "mamba",
