@@ -367,11 +367,16 @@ def refuse_unkept(scope: Scope, checks: Iterable[Check], told: frozenset[str]) -
             )  # fmt: skip
 
 
+NO_GRAPH = GraphModule(torch.nn.Module(), torch.fx.Graph())
+"""What stands for torch's graph where none was recorded, one for all runs: for each that is made torch writes and
+compiles a function."""
+
+
 def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Captured:
     """The record of a run, as of any other way of capture."""
     request = run.request
     return Captured(
-        name=request.name, program=None, graph_module=GraphModule(torch.nn.Module(), torch.fx.Graph()),
+        name=request.name, program=None, graph_module=NO_GRAPH,
         input_specs=(), output_specs=(), state={}, in_spec=request.spec, out_spec=run.out_spec,
         arguments=request.call.arguments, leaves=request.leaves, scalars=baked(run), dim_names={},
         equal=request.equal, notes=(*notes_of(request), *run.changed),

@@ -16,6 +16,7 @@ import torch
 from torch import _VF
 from torch._decomp import decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
+from torch._functorch import predispatch as functorch_calls
 from torch._guards import SLoc, TracingContext, tracing
 from torch._higher_order_ops.flex_attention import math_attention
 from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
@@ -28,7 +29,6 @@ from torch._subclasses.fake_tensor import (
 )
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import grad_mode
-from torch.export import _trace as export_trace
 from torch.fx import _pytree as fx_pytree
 from torch.fx.experimental import _config as symbolic_config
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, make_fx
@@ -64,6 +64,8 @@ LOGGERS_OF_PROGRAMS = ("torch.export", "torch.export.pt2_archive._package", "tor
 """Where torch logs what it meets while it reads a program."""
 FUNCTORCH: Any = C._functorch
 """torch.func's own part of that module: levels of transforms, and the tensors that they wrap."""
+PREDISPATCH: Any = functorch_calls
+"""torch.func's calls of that part, which begin and end levels."""
 BATCHED: Any = C.DispatchKey.FuncTorchBatched
 """The key of tensors that torch.func.vmap batches."""
 views_by_their_functions = grad_mode._force_original_view_tracking
@@ -83,6 +85,13 @@ def aot_functions() -> tuple[Any, Any]:
     from torch._functorch.aot_autograd import aot_module_simplified
 
     return aot_module_simplified, make_boxed_func
+
+
+def export_tracing() -> Any:
+    """torch.export's own module, which is imported when it is asked for: direct capture does without it."""
+    from torch.export import _trace
+
+    return _trace
 
 
 def dynamo_frames() -> ModuleType | None:
@@ -109,6 +118,7 @@ __all__ = [
     "LOGGER_OF_SIZES",
     "MADE_OF_OTHERS",
     "MADE_OF_OTHERS_BUT_FOR_GRADIENTS",
+    "PREDISPATCH",
     "PROXY_KEY",
     "TRANSFORMS",
     "_VF",
@@ -136,7 +146,7 @@ __all__ = [
     "dynamo_module",
     "enable_python_dispatcher",
     "end_library",
-    "export_trace",
+    "export_tracing",
     "fake_impls",
     "fx_pytree",
     "is_traceable_wrapper_subclass",

@@ -17,7 +17,7 @@ import attrs
 import torch
 from torch.utils import _pytree as pytree
 
-from lowering.records.torch_internals import BATCHED, FUNCTORCH, C
+from lowering.records.torch_internals import BATCHED, FUNCTORCH, PREDISPATCH, C
 
 ATEN = torch.ops.aten
 Given = Mapping[str, Any]
@@ -418,13 +418,24 @@ KERNELS: Mapping[Any, Callable[..., Any]] = MappingProxyType({o: kernel_of(o, ru
 
 @contextmanager
 def batch_rules() -> Iterator[None]:
-    """A block in which operators are batched by these rules, where a batch varies."""
-    for operator, kernel in KERNELS.items():
-        operator.py_kernels[BATCHED] = kernel
-        operator._dispatch_cache.pop(BATCHED, None)
+    """A block in which operators are batched by these rules, where a batch varies: from where a first batch begins, for
+    most models have none, and the tables of as many operators take longer to fill than small models to be captured."""
+    begun = PREDISPATCH._vmap_increment_nesting_impl
+    filled: list[Any] = []
+
+    def begin(size: Any, randomness: str) -> int:
+        if not filled:
+            filled.extend(KERNELS)
+            for operator, kernel in KERNELS.items():
+                operator.py_kernels[BATCHED] = kernel
+                operator._dispatch_cache.pop(BATCHED, None)
+        return begun(size, randomness)
+
+    PREDISPATCH._vmap_increment_nesting_impl = begin
     try:
         yield
     finally:
-        for operator in KERNELS:
+        PREDISPATCH._vmap_increment_nesting_impl = begun
+        for operator in filled:
             operator.py_kernels.pop(BATCHED, None)
             operator._dispatch_cache.pop(BATCHED, None)

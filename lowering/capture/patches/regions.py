@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from unittest import mock
 
 import torch
-import torch._export.wrappers
+from torch._export import wrappers
 from torch._higher_order_ops.scan import scan_op
 
 SCANS = "torch._higher_order_ops.associative_scan"
@@ -19,12 +18,23 @@ SCANS = "torch._higher_order_ops.associative_scan"
 def regions_run_in_place() -> Iterator[None]:
     """A block in which functions that are to be compiled once are called, and associative scans go step by step."""
     regions, scans = map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS))  # packages hide them
-    with (
-        mock.patch.object(regions, "invoke_subgraph_placeholder", called),
-        mock.patch.object(scans, "generic_associative_scan", scanned_in_order),
-        mock.patch("torch._export.wrappers._emit_flat_apply_call", lambda *args, **kwargs: None),
-    ):
+    replaced = (
+        (regions, "invoke_subgraph_placeholder", called),
+        (scans, "generic_associative_scan", scanned_in_order),
+        (wrappers, "_emit_flat_apply_call", compute_nothing),
+    )
+    before = [getattr(module, name) for module, name, _ in replaced]
+    for module, name, function in replaced:
+        setattr(module, name, function)
+    try:
         yield
+    finally:
+        for (module, name, _), function in zip(replaced, before, strict=True):
+            setattr(module, name, function)
+
+
+def compute_nothing(*args: Any, **kwargs: Any) -> None:
+    """Nothing."""
 
 
 def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 from torch import compiler
 from torch.nn.modules import transformer
 
-from lowering.records.torch_internals import LOGGER_OF_SIZES, export_trace, symbolic_config
+from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
 
 
 def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
@@ -57,6 +57,7 @@ def write_assertions() -> Iterator[None]:
     torch.export in strict mode leaves that to a later step, by which dynamo has dropped every `torch._check` that holds
     once the number that it is about is replaced, and the number with it.
     """
+    export_trace = export_tracing()
     before = export_trace.DEFAULT_EXPORT_DYNAMO_CONFIG
     export_trace.DEFAULT_EXPORT_DYNAMO_CONFIG = dataclasses.replace(before, do_not_emit_runtime_asserts=False)
     try:
@@ -69,7 +70,7 @@ def write_assertions() -> Iterator[None]:
 def failing_quietly() -> Iterator[None]:
     """A block in which torch.export does not print the whole graph that it had when it failed, nor log that it knows no
     line of the model: the error that is raised says where it was."""
-    logger = logging.getLogger(LOGGER_OF_SIZES)
+    logger, export_trace = logging.getLogger(LOGGER_OF_SIZES), export_tracing()
 
     def wanted(record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith("Unable to find user code")

@@ -126,7 +126,10 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "batch_rules",
-        ("OpOverload.py_kernels of the operators in batch_rules.KERNELS, for tensors that torch.func.vmap batches",),
+        (
+            "torch._functorch.predispatch._vmap_increment_nesting_impl",
+            "OpOverload.py_kernels of the operators in batch_rules.KERNELS, for tensors that torch.func.vmap batches",
+        ),
         "rules of vmap in C++ make a number of a batch that varies",
         "2.13",
         lambda at: at.deed == "direct",

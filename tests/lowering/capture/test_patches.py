@@ -47,6 +47,7 @@ def settings() -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("occasion", OCCASIONS, ids=lambda at: f"{at.deed}{'-dynamo' * at.dynamo}")
 def test_what_the_table_names_is_other_inside_the_block_and_the_same_after_it(occasion: Occasion) -> None:
+    torch_internals.export_tracing()  # which the patches load that need it
     made = [patch for patch in TABLE if patch.when(occasion)]
     before, set_before = [held(patch) for patch in TABLE], settings()
     kernels = dict(torch_internals.fake_impls.op_implementations_dict)
