@@ -11,7 +11,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
 from types import FrameType
@@ -32,7 +31,7 @@ from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import pytree
 from tests.tables.architectures.places import Place, line_at_work
 from tests.tables.architectures.sources import subjects_of
-from tests.tables.architectures.subject import Subject
+from tests.tables.architectures.subject import Block, Subject
 
 Job = tuple[str, str, bool, float]
 """The source, the name of a subject, whether torch.export alone is timed, too, and CPU seconds that all may take."""
@@ -50,13 +49,13 @@ class Row:
     """What became of a subject.
 
     `verdict` is "right"; "rewritten", where it is so with `rewrite=True`, and a size is fixed or refused without;
-    "prepared", where it is so as the library's own exporters do it; "random", where eager does not agree with itself
-    and so structure, element types and shapes are all that is compared; "refuses", where the program is right but takes
-    a size or data of a call not, by a condition that it keeps; "fixed", where it is right with a size that does not
-    vary; "differs"; "fails", without a program; or "no eager", where eager does not run here. `sizes` is at how many
-    the program was compared, `seconds` the CPU seconds from module to file, `reference` those of torch.export alone
-    (None where it was not asked, -1 where it raises), `line` the line of the model or of irkit, `inputs` the names of
-    the arguments of the example.
+    "prepared", where it is so as the library's own exporters do it, with or without `rewrite=True`; "random", where
+    eager does not agree with itself and so structure, element types and shapes are all that is compared; "refuses",
+    where the program is right but takes a size or data of a call not, by a condition that it keeps; "fixed", where it
+    is right with a size that does not vary; "differs"; "fails", without a program; or "no eager", where eager does not
+    run here. `sizes` is at how many the program was compared, `seconds` the CPU seconds from module to file,
+    `reference` those of torch.export alone (None where it was not asked, -1 where it raises), `line` the line of the
+    model or of irkit, `inputs` the names of the arguments of the example.
     """
 
     source: str
@@ -143,18 +142,21 @@ def second_try(
         rewritten = exported(told, model, sets, answers, rewrite=True)
         if rewritten.verdict == RIGHT:
             return attrs.evolve(rewritten, verdict=REWRITTEN)
+        if ready:
+            row = as_prepared(row, model, *ready, rewrite=True)
+            fixes = row.verdict == FAILS
     if fixes:
         row = with_fixed(row, told, model, sets, answers)
     return as_prepared(row, model, *ready) if ready and not first and row.verdict not in GOOD else row
 
 
-def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: AbstractContextManager[Any]) -> Row:
+def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: Block, rewrite: bool = False) -> Row:
     """The row of a model that is exported as its library's exporters do it: with other inputs, and within a block that
     replaces functions of the library; the row as it was where it is not right then."""
     told = Row(row.source, row.name, row.kind, FAILS, inputs=", ".join(sets.example))
     answers = eager_answers(model, sets)
-    with block:
-        found = exported(told, model, sets, answers)
+    with block():
+        found = exported(told, model, sets, answers, rewrite)
     return attrs.evolve(found, verdict=PREPARED) if found.verdict == RIGHT else row
 
 

@@ -26,7 +26,8 @@ input reaches the end; of those with more than 60 million parameters, two of eac
 - *rewritten*: the same, exported with `rewrite=True`, which computes the model's own loops, and what it does at one
   token as a branch; without, a size is fixed or refused.
 - *prepared*: the same, exported as transformers' own exporters do it: with what they compute of the grids of images
-  beforehand, and with their attention over images of one size in place of loops over images.
+  beforehand, and with their attention over images of one size in place of loops over images; with `rewrite=True` where
+  other loops are left.
 - *random*: eager does not give itself the same answer twice; structure, element types and shapes are the same.
 - *refuses*: right, and refuses one of the calls by a condition that is kept from the line of the model: a comparison
   of a size, say. Such a program says nothing wrong.

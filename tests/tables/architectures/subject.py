@@ -15,6 +15,8 @@ from lowering.records.torch_internals import pytree
 Call = Mapping[str, Any]
 """The keyword arguments of one call."""
 Sizes = Mapping[str, int]
+Block = Callable[[], AbstractContextManager[Any]]
+"""A block that can be entered again and again."""
 
 
 @attrs.frozen(eq=False)
@@ -31,7 +33,7 @@ class Subject:
     kind: str
     build: Callable[[], torch.nn.Module]
     sets: Callable[[torch.nn.Module], Sets]
-    prepared: Callable[[torch.nn.Module, Sets], tuple[Sets, AbstractContextManager[Any]] | None] = lambda *_: None
+    prepared: Callable[[torch.nn.Module, Sets], tuple[Sets, Block] | None] = lambda *_: None
 
 
 def sets_of(call: Callable[..., Call], sizes: Sequence[Sizes], names: Sequence[str] = ()) -> Sets:

@@ -7,7 +7,6 @@ import inspect
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 
 from lowering.architectures.inputs import Sets
 from tests.tables.architectures.calls import sets_for
-from tests.tables.architectures.subject import Sizes, Subject, sets_of
+from tests.tables.architectures.subject import Block, Sizes, Subject, sets_of
 from tests.tables.architectures.tiny import missing, tiny_configurations
 
 HEADS = (
@@ -66,7 +65,7 @@ def subject(key: str, model_type: str, name: str, head: str) -> Subject:
     return Subject("transformers", key, kind, build, lambda model: found.pop(id(model)), prepared)
 
 
-def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, AbstractContextManager[Any]] | None:
+def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, Block] | None:
     """The sets with what transformers' exporters compute of the grids of images and the lengths of sounds beforehand,
     and the block in which its attention takes images of one size at once; None where they compute nothing."""
     importlib.import_module("transformers.exporters.exporter_dynamo")  # has the attention of packed images
@@ -80,7 +79,7 @@ def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, AbstractContextM
         return None
     numbers: list[Sizes] = [{"call": i} for i in range(len(calls))]
     ready = sets_of(lambda **at: calls[at["call"]], numbers, ["", *sets.others])
-    return ready, apply_patches("dynamo")
+    return ready, partial(apply_patches, "dynamo")
 
 
 def built(kind: str, name: str) -> tuple[torch.nn.Module, Sets]:
