@@ -172,9 +172,11 @@ def run_once(
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
-        for name, buffer in module.named_buffers() if parts.have_other_buffers() else ():
-            if name in parts.buffers and buffer is not parts.buffers[name]:
-                rebind(tracer, name, parts.buffers[name], buffer)
+        if parts.have_other_buffers():
+            with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+                for name, buffer in module.named_buffers():
+                    if name in parts.buffers and buffer is not parts.buffers[name]:
+                        rebind(tracer, name, parts.buffers[name], buffer)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
     changed = [SET.format(some_of(attributes))] if attributes else []
