@@ -24,6 +24,7 @@ from irkit import dims
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds
 from lowering.direct.control import higher_order
+from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
@@ -35,6 +36,8 @@ from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.torch_internals import views_by_their_functions
 
+LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
+"""What gives the content of a tensor to Python or NumPy, and what stands for it."""
 SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
 
 
@@ -238,8 +241,8 @@ class Functions(TorchFunctionMode):
                 source=self.own.line(),
                 hint="assign the variable or the attribute (y = x), or copy the content (y.copy_(x))",
             )
-        if func is torch.Tensor.tolist and type(args[0]) is Traced:
-            return nested_lists(args[0])
+        if func in LEAVING and type(args[0]) is Traced:
+            return LEAVING[func](args[0])
         if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
             form = args[1] if len(args) > 1 else (kwargs or {}).get("memory_format", torch.contiguous_format)
             contiguous_to_all(self.own, args[0].handle, form)
@@ -342,6 +345,7 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
 
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
+    index = indices(index)
     parts = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, tuple) and any(map(holds_numbers, parts)):
         parts = [places_of(part) if holds_numbers(part) else part for part in parts]

@@ -16,6 +16,7 @@ import attrs
 import torch
 
 from lowering.capture.patches import settings
+from lowering.capture.patches.arrays_of_tensors import arrays_of_tensors
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.kept_sizes import sizes_kept
@@ -131,6 +132,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: batch_rules(),
+    ),
+    Patch(
+        "arrays_of_tensors",
+        ("torch.from_numpy",),
+        "what .numpy() gives of a tensor without numbers is no array of NumPy's",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: arrays_of_tensors(),
     ),
     Patch(
         "packed_sequences",
