@@ -17,7 +17,9 @@ Node = TypeVar("Node", bound=ast.AST)
 NAME = "flow"
 TRUTHS = frozenset("bool any all max min torch.equal torch.allclose torch.is_nonzero".split())
 """Functions of which `flow.traceable` knows what they give for tensors."""
-METHODS = frozenset("equal allclose is_nonzero".split())
+OPENING = frozenset(("tolist",))
+"""Methods that make lists, of which data or a size that varies may tell how many elements they have."""
+METHODS = frozenset("equal allclose is_nonzero".split()) | OPENING
 RISKY = frozenset("item index_select gather take narrow select view reshape tolist unflatten split chunk".split())
 """Methods that may fail for data for which the operand before them is false."""
 
@@ -33,6 +35,11 @@ def is_called(node: ast.AST) -> bool:
     if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
         return True
     return is_asking(node) or (is_path(node.func) and ast.unparse(node.func) in TRUTHS)
+
+
+def is_opening(node: ast.AST) -> bool:
+    """Whether a call makes a list whose length may vary."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in OPENING
 
 
 def is_decision(node: ast.AST) -> bool:

@@ -169,7 +169,8 @@ def over_open(
     place = every.index(stop) if stop else None
     first = [torch.zeros((), dtype=torch.int64), *given]
     try:
-        return Loop(test, stepped, first, every, frozenset(written.split()), attributes, place, length).run()[1:]
+        loop = Loop(test, stepped, first, every, frozenset(written.split()), attributes, place, length, elements.pieces)
+        return loop.run()[1:]
     except Exception as error:
         if has_no_round(length):
             if length < 1:  # which is kept as a condition

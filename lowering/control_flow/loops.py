@@ -18,38 +18,51 @@ from lowering.control_flow.branches import (
     set_attribute,
     written_attributes,
 )
-from lowering.control_flow.rows import GrowingList, GrownList, gained_rows
+from lowering.control_flow.pieces import Pieces
+from lowering.control_flow.ragged import (
+    Column,
+    Ragged,
+    among_first,
+    begun_with,
+    in_pieces,
+    joining_step,
+    spliced_elements,
+    unequal_columns,
+    with_lengths,
+    with_totals,
+)
+from lowering.control_flow.rows import Element, GrowingList, GrownList, Rows, gained_rows
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
     Maybe,
     Slot,
     Undefined,
     as_tensor,
-    bare,
     dynamic,
-    leaves_of,
     merged_slot,
     mismatch,
     outputs,
     rebuilt,
     slot_of,
     truth,
-    type_text,
     user_line,
 )
+from lowering.direct.control import Growing, Unsettled
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
 WHERE = ("before the loop", "after a round of it")
-TRIES = 6
+TRIES = 9
 
 
 @attrs.define(eq=False)
 class Loop:
     """A loop whose test, or what it goes over, data tells. `test` and `step` are functions of what is carried, `first`
     what that is before it, `names` its names; `stop` is the place of what says that the loop was left, or
-    None; `length` says how many rounds there are, where that is known before."""
+    None; `length` says how many rounds there are, where that is known before, `pieces` of which a round has one. `rows`
+    has what lists gain in a round, `ragged` where what they gain is joined, and how; `growing` says that sizes change.
+    """
 
     test: Callable[..., Any]
     step: Callable[..., Any]
@@ -59,6 +72,7 @@ class Loop:
     attributes: Attributes
     stop: int | None = None
     length: Any = None
+    pieces: tuple[Pieces, ...] = ()
     operands: Operands = attrs.field(factory=Operands)
     places: dict[int, Written] = attrs.field(factory=dict)
     kept: list[Written | None] = attrs.field(factory=list)
@@ -66,6 +80,9 @@ class Loop:
     rows: dict[int, Slot] = attrs.field(factory=dict)
     fronts: set[int] = attrs.field(factory=set)
     lasts: set[int] = attrs.field(factory=set)
+    spliced: dict[int, Element] = attrs.field(factory=dict)
+    growing: bool = False
+    ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
 
     def run(self) -> tuple[Any, ...]:
         """What is carried in the end."""
@@ -74,7 +91,7 @@ class Loop:
                 self.places[place] = Written(value)
         self.kept = written_attributes(self.attributes)
         self.operands.gather_from(self.test, self.step)
-        every = [*self.first, *(getattr(holder, name, Undefined(name)) for holder, name in self.attributes)]
+        every = self.every()
         self.slots = [loose(each) for each in every]
         for _ in range(TRIES):
             try:
@@ -82,11 +99,47 @@ class Loop:
                     return self.results(self.traced(every))
             except Again as asked:
                 self.slots, self.rows = asked.slots
+            except Growing:
+                self.growing = True
+            except Ragged as told:
+                every = self.in_pieces(told)
+            except Unsettled as told:
+                raise mismatch(self.name_of(told.place), told.before, told.after, WHERE) from None
         raise CaptureError(
             "what a loop on data carries is of another type after each round",
             source=user_line(),
             hint="give the variables the type before the loop that they have behind it",
         )
+
+    def every(self) -> list[Any]:
+        """What is carried, variables and attributes, before the loop."""
+        return [*self.first, *(getattr(holder, name, Undefined(name)) for holder, name in self.attributes)]
+
+    def in_pieces(self, told: Ragged) -> list[Any]:
+        """What is carried where tensors that a list gains are joined, round by round, since their lengths differ: the
+        list gains the lengths. The loop goes on with a step that does so."""
+        place, columns, count = told.place, told.columns, len(self.names)
+        if told.spliced is not None:
+            self.spliced[place] = told.spliced
+            self.lasts.discard(place)
+        if place in self.lasts:
+            raise CaptureError(
+                f"the list {self.name(place)!r} gains tensors of unequal lengths, and is read in the loop",
+                source=user_line(),
+                hint="carry what is read in a variable of its own",
+            )
+        self.growing = True
+        self.ragged[place] = count, columns
+        self.step = joining_step(self.step, place, columns, count, told.spliced)
+        self.test = among_first(self.test, count)
+        whole = [torch.zeros(each.empty, dtype=each.dtype) for each in columns.values()]
+        if told.spliced is not None:
+            whole = [begun_with(self.first[place], columns[0], told.spliced)]
+        self.first = [*self.first, *whole]
+        self.names += tuple(f"{self.name(place)} joined" for _ in whole)
+        self.slots = [*self.slots[:count], *map(loose, whole), *self.slots[count:]]
+        self.slots[place] = self.rows[place] = with_lengths(told.slot, columns)
+        return self.every()
 
     def traced(self, every: Sequence[Any]) -> list[torch.Tensor]:
         """The results of the loop as tensors: what is carried in the end, then what lists gain in all rounds."""
@@ -98,11 +151,16 @@ class Loop:
         given, extra = [each.clone() for each in carried], self.operands.passed
         given = given or [torch.zeros((), dtype=torch.int64)]
         operators = torch.ops.higher_order
-        if not self.rows:
-            return list(operators.while_loop(self.tested(len(given)), self.round(len(given)), tuple(given), extra))
-        if self.length is not None and self.stop is None:
+        counted = self.length is not None and self.stop is None
+        if self.rows and counted and not self.growing:
             return self.scanned(given, extra)
         bodies = self.tested(len(given)), self.round(len(given))
+        if not self.rows or any(type(each) is Traced for each in given):
+            bodies[1].rows = sorted(self.numbers_of_rows())  # type: ignore[attr-defined]
+            if counted:
+                bodies[0].rounds = as_number(self.length)  # type: ignore[attr-defined]
+                bodies[1].totals = self.totals()  # type: ignore[attr-defined]
+            return list(operators.while_loop(*bodies, tuple(given), extra))
         stacked = operators.while_loop_stack_output(*bodies, tuple(given), extra)
         numbers = self.numbers_of_rows()
         return [
@@ -181,6 +239,30 @@ class Loop:
             place += count
         return found
 
+    def totals(self) -> dict[int, dict[int, Any]]:
+        """The sizes at the end of what lists gain that is joined, where they are known: by the number of the tensor
+        among those that are carried, and by axis."""
+        numbers = self.numbers_by_place()
+        found = {}
+        for first, columns in self.ragged.values():
+            for place, each in enumerate(columns.values(), first):
+                if each.total is not None:
+                    found[numbers[place]] = {each.axis: each.total}
+        return found
+
+    def numbers_by_place(self) -> dict[int, int]:
+        """The number of the first tensor of each variable and attribute among those that are carried."""
+        found, number = {}, 0
+        for place, slot in enumerate(self.slots):
+            found[place] = number
+            number += len(slot.dynamic) if slot.spec is not None else 0
+        return found
+
+    def name_of(self, number: int) -> str:
+        """The name of the variable or attribute that one of the tensors belongs to that are carried."""
+        places = [place for place, slot in enumerate(self.slots) if slot.spec is not None for _ in slot.dynamic]
+        return self.name(places[number])
+
     # ---------------------------------------------------------------------------------------------- one round
 
     def begun(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
@@ -233,15 +315,27 @@ class Loop:
         for place, (before, after) in enumerate(zip(values, found, strict=True)):
             if place in rows:
                 rows[place] = self.grown(place, after)
+                if after.spliced is not None and place not in self.spliced:
+                    raise spliced_elements(place, after)
+                self.refuse_unequal(place, rows[place], after.gained, values[0], inside)
                 slots.append(rows[place])
             elif self.grows(place, before, after):
-                rows[place] = dynamic(list(after)[len(before) :])
+                gained = list(after)[len(before) :]
+                rows[place] = dynamic(gained)
+                self.refuse_unequal(place, rows[place], gained, values[0], inside)
                 slots.append(rows[place])
             else:
                 slots.append(self.widened(place, before, after))
         if slots != self.slots or set(rows) != set(self.rows):
             raise Again((slots, rows))
         return found
+
+    def refuse_unequal(self, place: int, slot: Slot, gained: Sequence[Any], number: Any, inside: Sequence[Any]) -> None:
+        """Raises Ragged where a list gains tensors whose sizes a round tells; `number` is that of the round."""
+        pairs = zip(inside, self.operands.found, strict=False)
+        columns = unequal_columns(self.name(place), gained, pairs)
+        if columns:
+            raise Ragged(place, slot, with_totals(columns, gained, self.pieces, number))
 
     def grows(self, place: int, before: Any, after: Any) -> bool:
         """Whether a list has more elements after a round, behind those that it had."""
@@ -265,7 +359,6 @@ class Loop:
         if isinstance(before, Undefined):
             return known if isinstance(after, Undefined) else merged_slot(name, self.first_of(place), after, WHERE)
         slot = merged_slot(name, before, after, WHERE)
-        refuse_other_sizes(name, before, after)
         leaves = [
             old
             if new.kind == "constant" and old.kind != "constant"
@@ -292,47 +385,39 @@ class Loop:
     def results(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """What is carried in the end, with written objects and attributes set."""
         left, found = iter(tensors), []
+        gained: dict[int, Rows] = {}
         for place, slot in enumerate(self.slots):
             name = self.name(place)
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                rows = gained_rows(slot, taken, name, self.rounds())
-                found.append(GrownList.grown(self.first[place], rows, name, at_front=place in self.fronts))
+                gained[place] = gained_rows(slot, taken, name, self.rounds())
+                found.append(None)
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))
             if place in self.places:
                 value = self.places[place].end(value) if all(self.places[place].same[-1:]) else value
             found.append(value)
+        for place, rows in gained.items():
+            front, name = place in self.fronts, self.name(place)
+            if place in self.ragged:
+                first, columns = self.ragged[place]
+                wholes = found[first : first + len(columns)]
+                if place in self.spliced:
+                    found[place] = GrownList([Rows(wholes, self.spliced[place])], self.spliced[place], name)
+                    continue
+                rows = in_pieces(rows, columns, wholes, front)
+            found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
         count = len(self.names)
         for (holder, name), each, value in zip(self.attributes, self.kept, found[count:], strict=True):
             if each is not None:
                 each.changed = True
             set_attribute(holder, name, each, value)
-        return tuple(found[:count])
+        return tuple(found[: min((first for first, _ in self.ragged.values()), default=count)])
 
 
 def as_number(length: Any) -> Any:
     """A length as a number."""
     return length.item() if isinstance(length, torch.Tensor) else length
-
-
-def refuse_other_sizes(name: str, before: Any, after: Any) -> None:
-    """Raises Mismatch where a tensor that direct capture traces has other sizes after a round, for the example."""
-    for one, other in zip(leaves_of(before)[0], leaves_of(after)[0], strict=False):
-        a, b = bare(one), bare(other)
-        if type(a) is Traced and type(b) is Traced and differ(hints_of(a), hints_of(b)):
-            raise mismatch(name, type_text(a), type_text(b), WHERE)
-
-
-def differ(sizes: Sequence[int | None], others: Sequence[int | None]) -> bool:
-    """Whether two shapes are known to be two."""
-    return any(a is not None and b is not None and a != b for a, b in zip(sizes, others, strict=True))
-
-
-def hints_of(tensor: torch.Tensor) -> list[int | None]:
-    """The sizes that a tensor has for the example."""
-    nodes: list[Any] = [getattr(size, "node", size) for size in tensor.shape]
-    return [each if type(each) is int else getattr(each, "hint", None) for each in nodes]
 
 
 def loose(value: Any) -> Slot:

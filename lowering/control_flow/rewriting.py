@@ -85,7 +85,7 @@ class Rewriting:
         of_data = condition is None or any(is_unbacked(s.name) or s.name.startswith("zuf") for s in symbols)
         site = site_here(self.chosen, loops=not of_data)
         if site is not None and site not in self.sites:
-            raise Reached(site, is_loop=not of_data and not site.counts)
+            raise Reached(site, is_loop=site.opens or not (of_data or site.counts))
 
     def failed(self, error: BaseException) -> None:
         """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not

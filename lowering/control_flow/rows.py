@@ -10,6 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
+from lowering.control_flow.pieces import SOME, Blocks, Pieces, joined_parts, split_pieces
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -24,6 +25,7 @@ from lowering.control_flow.values import (
 )
 from lowering.direct.functions.arrays import Array, element
 from lowering.direct.functions.numbers import Gathered
+from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
@@ -32,11 +34,12 @@ from lowering.records.torch_internals import pytree
 @attrs.frozen(eq=False)
 class Open:
     """Elements by their number: `length` says how many there are, `at` gives the one of a number, a tensor; `stacked`
-    all of them as one tensor, where that is at hand."""
+    all of them as one tensor, where that is at hand. `pieces` are those of which an element has one."""
 
     length: Any
     at: Callable[[Any], Any]
     stacked: Callable[[], torch.Tensor] | None = None
+    pieces: tuple[Pieces, ...] = ()
 
 
 def open_range(*given: Any) -> Any:
@@ -76,8 +79,10 @@ def elements_of(given: Any) -> Any:
     return given
 
 
-def row(of: torch.Tensor, number: Any) -> torch.Tensor:
-    """The row of a tensor that has this number, which is one of its."""
+def row(of: Any, number: Any) -> torch.Tensor:
+    """The row of a tensor that has this number, which is one of its; that one of its pieces."""
+    if isinstance(of, Pieces):
+        return of.at(number)
     number = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
     return torch.ops.aten.index.Tensor(of, [number])
 
@@ -86,7 +91,7 @@ def open_enumerate(given: Iterable[Any], start: int = 0) -> Any:
     """enumerate(...)"""
     elements = elements_of(given)
     if isinstance(elements, Open):
-        return Open(elements.length, lambda i: (i.item() + start, elements.at(i)))
+        return Open(elements.length, lambda i: (i.item() + start, elements.at(i)), pieces=elements.pieces)
     return enumerate(given, start)
 
 
@@ -99,7 +104,7 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
     length, parts = first.length, []
     for each, own in zip(every, given, strict=True):
         if isinstance(each, Open):
-            length = length if each.length is length else torch.sym_min(length, each.length)
+            length = length if same_number(each.length, length) else torch.sym_min(length, each.length)
             parts.append(each.at)
         elif isinstance(own, torch.Tensor):
             length = torch.sym_min(length, own.shape[0])
@@ -110,7 +115,15 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
                 source=user_line(),
                 hint="zip tensors, or stack what is zipped with them",
             )
-    return Open(length, lambda i: tuple(part(i) for part in parts))
+    gone = [each for each in every if isinstance(each, Open) and same_number(each.length, length)]
+    pieces = tuple(piece for each in gone for piece in each.pieces)
+    return Open(length, lambda i: tuple(part(i) for part in parts), pieces=pieces)
+
+
+def same_number(one: Any, other: Any) -> bool:
+    """Whether two numbers are one, or one expression."""
+    a, b = getattr(one, "node", None), getattr(other, "node", None)
+    return one is other or (isinstance(a, SizeNode) and isinstance(b, SizeNode) and a.expr == b.expr)
 
 
 def open_reversed(given: Any) -> Any:
@@ -135,6 +148,11 @@ def open_tolist(given: torch.Tensor) -> Any:
     return GrownList.of_numbers(given)
 
 
+def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:
+    """torch.split(given, lengths, dim), by a list of numbers whose length varies"""
+    return GrownList.of_pieces(split_pieces(given, GrownList.wholes(lengths)[0], dim), "list")
+
+
 def open_len(given: Any) -> Any:
     """len(...)"""
     elements = elements_of(given)
@@ -146,13 +164,15 @@ def open_len(given: Any) -> Any:
 
 class GrowingList(list[Any]):
     """A list in a round of a loop on data: what the round appends is noted. Of what was there before only the last
-    element is at hand, which `last` gives."""
+    element is at hand, which `last` gives. Where it gains all elements of another list whose length varies, `spliced`
+    says what these are, and one tensor of them is what is gained."""
 
     def __init__(self, name: str, last: Callable[[], Any]) -> None:
         super().__init__()
         self.name, self.last = name, last
         self.gained: list[Any] = []
         self.at_front = False
+        self.spliced: Element | None = None
 
     def append(self, element: Any) -> None:
         self.extend([element])
@@ -160,7 +180,15 @@ class GrowingList(list[Any]):
     def extend(self, elements: Iterable[Any]) -> None:
         if self.at_front:
             self.refused()
-        self.gained.extend(elements)
+        if isinstance(elements, GrownList):
+            (whole, *rest), self.spliced = elements.wholes(), elements.element
+            if rest or self.gained or not isinstance(whole, torch.Tensor) or whole.dim() != 1:
+                self.refused()
+            self.gained.append(whole)
+        elif self.spliced is not None:
+            self.refused()
+        else:
+            self.gained.extend(elements)
 
     def insert(self, place: Any, element: Any) -> None:
         if type(place) is not int or place != 0 or (self.gained and not self.at_front):
@@ -178,6 +206,8 @@ class GrowingList(list[Any]):
     def __getitem__(self, place: Any) -> Any:
         if type(place) is not int or place != -1 or self.at_front:
             self.refused()
+        if self.spliced is not None:
+            self.refused()
         return self.gained[-1] if self.gained else self.last()
 
     def refused(self, *_: Any, **__: Any) -> Any:
@@ -194,15 +224,21 @@ class GrowingList(list[Any]):
 
 class Rows:
     """Elements of a list that a loop on data made, of which only data tells how many there are: the parts of each,
-    stacked, and the structure that they have in an element; `same` has the one that all of them are, where there is
-    one. `torch.stack` and `torch.cat` take it among tensors."""
+    stacked, or as pieces, and the structure that they have in an element; `same` has the one that all of them are,
+    where there is one. `torch.stack` and `torch.cat` take it among tensors."""
 
-    def __init__(self, stacked: Sequence[torch.Tensor], element: Element, same: list[Any] | None = None) -> None:
-        self.parts, self.element, self.same = tuple(stacked), element, same
+    def __init__(self, parts: Sequence[Any], element: Element, same: list[Any] | None = None) -> None:
+        self.parts, self.element, self.same = tuple(parts), element, same
 
     @property
     def stacked(self) -> torch.Tensor:
         """The elements, stacked. Raises CaptureError where they are no tensors or numbers."""
+        part = self.part
+        return part.even() if isinstance(part, Pieces) else part
+
+    @property
+    def part(self) -> Any:
+        """The elements, stacked or as pieces. Raises CaptureError where they are no tensors or numbers."""
         if len(self.parts) != 1 or self.element.spec.num_nodes != 1 or self.element.is_constant:
             raise CaptureError(
                 "a list of lists, tuples or what is no tensor, which a loop on data made, is joined",
@@ -216,6 +252,8 @@ class Rows:
         joined = {torch.stack: stack, torch.cat: cat, torch.concat: cat, torch.concatenate: cat}
         if func in joined:
             return joined[func](*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") == "split_with_sizes":
+            return split_by_list(*args, **(kwargs or {}))
         raise CaptureError(
             f"{getattr(func, '__name__', func)} is given what a loop on data appended to a list",
             source=user_line(),
@@ -264,12 +302,6 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: A
     trees = pytree.tree_unflatten(list(range(len(pairs))), slot.spec)
     flat = [pytree.tree_flatten(tree) for tree in trees]
     columns = list(zip(*[[pairs[place] for place in places] for places, _ in flat], strict=False))
-    if not gained and rounds is None:
-        raise CaptureError(
-            f"the list {name!r} grows in a loop on data by what is no tensor",
-            source=user_line(),
-            hint="append tensors or numbers",
-        )
     specs, leaves = [spec for _, spec in flat], [[leaf for leaf, _ in column] for column in columns]
     stacks = [[each for _, each in column if each is not None] for column in columns]
     if any(spec != specs[0] for spec in specs) or not all(map(is_uniform, leaves, stacks)):
@@ -279,7 +311,7 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: A
             hint="use a list for each",
         )
     joined = [each[0] if len(each) == 1 else torch.stack(each, 1).flatten(0, 1) for each in stacks if each]
-    if not gained:
+    if not gained and rounds is not None:
         count: Any = torch.sym_max(rounds, 0) * len(trees)
         joined = [torch.zeros(count)]  # which only counts
     return Rows(joined, Element(specs[0], tuple(column[0] for column in leaves)))
@@ -296,9 +328,18 @@ def items_of(tensors: Iterable[Any]) -> list[Any]:
     return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
 
 
+def some_of(tensors: Iterable[Any]) -> list[Any]:
+    """What a list holds that is joined; that it holds something is kept as a condition."""
+    items = items_of(tensors)
+    if items and all(isinstance(each, Rows) for each in items):
+        count = sum(each.parts[0].shape[0] for each in items)
+        torch._check(count > 0, lambda: SOME)
+    return items
+
+
 def stack(tensors: Sequence[Any], dim: int = 0) -> torch.Tensor:
     """torch.stack(tensors, dim)"""
-    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in items_of(tensors)]
+    parts = [each.stacked if isinstance(each, Rows) else each.unsqueeze(0) for each in some_of(tensors)]
     whole = torch.cat(parts) if len(parts) > 1 else parts[0]
     return whole.movedim(0, dim)
 
@@ -307,8 +348,13 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     """torch.cat(tensors, dim)"""
     dim = dim if axis is None else axis
     parts = []
-    for each in items_of(tensors):
-        if isinstance(each, Rows):
+    for each in some_of(tensors):
+        part = each.part if isinstance(each, Rows) else None
+        if isinstance(part, Pieces) and not isinstance(part, Blocks) and dim % part.joined.dim() == part.axis:
+            each = part.joined
+        elif isinstance(part, Blocks) and dim % (part.joined.dim() + len(part.axes) - 1) == part.axes[0]:
+            each = part.along_first()
+        elif isinstance(each, Rows):
             place = dim % (each.stacked.dim() - 1)
             each = each.stacked.movedim(0, place).flatten(place, place + 1)
         parts.append(each)
@@ -335,7 +381,7 @@ class GrownList(Gathered):
         """A list after a loop that added rows at its end, or each of them at its front."""
         held = items_of(own)
         if at_front:
-            rows = Rows([each.flip(0) for each in rows.parts], rows.element)
+            rows = Rows([p if isinstance(p, Pieces) else p.flip(0) for p in rows.parts], rows.element)
         return cls([rows, *held] if at_front else [*held, rows], rows.element, name)
 
     @classmethod
@@ -370,15 +416,27 @@ class GrownList(Gathered):
     def __radd__(self, other: Any) -> Any:
         return GrownList([*items_of(other), *items_of(self)], self.element, self.name)
 
-    def wholes(self) -> list[torch.Tensor]:
-        """The parts of all elements, stacked."""
+    @classmethod
+    def of_pieces(cls, pieces: Pieces, name: str) -> GrownList:
+        """The list of pieces of unequal lengths."""
+        element = Element(LEAF, (Leaf("tensor"),))
+        return cls([Rows([pieces], element)], element, name)
+
+    def wholes(self) -> list[Any]:
+        """The parts of all elements, stacked or as pieces."""
         found: list[list[torch.Tensor]] = []
         for each in list.__iter__(self):
             found.append(
                 [*each.parts] if isinstance(each, Rows) else [p.unsqueeze(0) for p in self.element.parts_of(each)]
             )
-        columns: list[Sequence[torch.Tensor]] = list(zip(*found, strict=True))
-        return [torch.cat([*column]) if len(column) > 1 else column[0] for column in columns]
+        columns = [joined_parts(column) for column in zip(*found, strict=True)]
+        if not columns:
+            raise CaptureError(
+                f"the list {self.name!r} grew in a loop on data by what is no tensor, and is read",
+                source=user_line(),
+                hint="append tensors or numbers",
+            )
+        return columns
 
     def extreme(self, greatest: bool) -> Any:
         """max(self), or min. Raises CaptureError where its elements are no numbers."""
@@ -407,7 +465,8 @@ class GrownList(Gathered):
         return Open(
             wholes[0].shape[0],
             (lambda i: self.element.of([row(each, i) for each in wholes])) if same is None else lambda _: same[0],
-            (lambda: wholes[0]) if single else None,
+            (lambda: wholes[0]) if single and isinstance(wholes[0], torch.Tensor) else None,
+            tuple(each for each in wholes if isinstance(each, Pieces)),
         )
 
     def __getitem__(self, place: Any) -> Any:

@@ -16,6 +16,7 @@ import attrs
 import torch
 
 from lowering.control_flow.comprehensions import elements_gone_over, is_counting
+from lowering.control_flow.decisions import is_opening
 from lowering.control_flow.sources import Place, decisions_in, definition_at, own_nodes, place_of
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
@@ -28,13 +29,15 @@ PLUMBING = tuple(f"{TORCH}{each}" for each in ASKING)
 
 @attrs.frozen
 class Site:
-    """A decision in a function: its file, the first line and the qualified name of the function, and its place;
-    `counts` says that it only counts elements, which makes no loop."""
+    """A decision in a function: its file, the first line and the qualified name of the function, and its place.
+    `opens` says that it makes a list, which may as well be as long as it is for the example, `counts` that it only
+    counts elements, which makes no loop."""
 
     file: str
     first: int
     name: str
     place: Place
+    opens: bool = False
     counts: bool = False
 
 
@@ -90,9 +93,9 @@ def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
         return None
     found = definition_at(code.co_filename, place[0])
     node = None if found is None else decision_at(found.node, place)
-    if found is None or node is None or (loops and elements_gone_over(node) is None):
+    if found is None or node is None or (loops and elements_gone_over(node) is None and not is_opening(node)):
         return None
-    return Site(code.co_filename, found.first, found.name, place_of(node), is_counting(node))
+    return Site(code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node))
 
 
 def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:

@@ -86,6 +86,8 @@ def lazily(value: Any, other: Callable[[], Any], decisive: bool) -> Any:
 
 def both(one: Any, other: Any, decisive: bool) -> Any:
     """One value and, or or, another, where data tells the first."""
+    if is_plain(other) and is_boolean(one):
+        return decisive if other == decisive else one
     boolean = is_boolean(one) and is_boolean(other)
     tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
     if not boolean and tensors and one.dtype is other.dtype and one.dim() == other.dim() == 0:
@@ -94,6 +96,11 @@ def both(one: Any, other: Any, decisive: bool) -> Any:
         return (one | other) if decisive else (one & other)
     function = torch.logical_or if decisive else torch.logical_and
     return function(as_tensor(truth(one), torch.bool), as_tensor(truth(other), torch.bool))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a truth value of Python's own."""
+    return type(value) is bool
 
 
 def is_boolean(value: Any) -> bool:

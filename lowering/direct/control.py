@@ -16,11 +16,12 @@ import torch
 from torch._higher_order_ops.flex_attention import sdpa_dense_backward
 from torch.utils import _pytree as pytree
 
+from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from lowering.capture.inputs.side_effects import refuse_side_effects
-from lowering.direct.sizes import SizeNode
+from lowering.direct.sizes import SizeNode, dim_of
 from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
@@ -58,15 +59,16 @@ class TracedBody:
     captures: tuple[Value, ...]
     spec: pytree.TreeSpec
     twins: tuple[Any, ...]
+    frame: Frame
 
 
 @contextmanager
-def inside(tracer: Tracer) -> Iterator[Frame]:
-    """A block in which values belong to a body."""
+def inside(tracer: Tracer, moving: Set[Any]) -> Iterator[Frame]:
+    """A block in which values belong to a body; `moving` are the symbols of sizes that rounds change."""
     outer = tracer.scope
     scope = Scope(outer.sizes, outer.options)
     scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
-    frame = Frame(scope, outer)
+    frame = Frame(scope, outer, moving=moving, born=tracer.symbols["u"])
     tracer.frames.append(frame)
     tracer.scope = scope
     try:
@@ -77,10 +79,15 @@ def inside(tracer: Tracer) -> Iterator[Frame]:
 
 
 def body_of(
-    tracer: Tracer, function: Callable[..., Any], operands: Sequence[Any], elements: Mapping[int, int] = {}
+    tracer: Tracer,
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    elements: Mapping[int, int] = {},
+    moving: Set[Any] = frozenset(),
 ) -> TracedBody:
-    """A function traced on stand-ins for its operands; of those in `elements` on one element along that axis."""
-    with inside(tracer) as frame:
+    """A function traced on stand-ins for its operands; of those in `elements` on one element along that axis. `moving`
+    are the symbols of sizes that rounds change."""
+    with inside(tracer, moving) as frame:
         params: list[Value] = []
         given: list[Any] = []
         for index, operand in enumerate(operands):
@@ -102,7 +109,7 @@ def body_of(
         tensors = apart(stamp_origin(tracer.scope, v, where) for v in values)
         closed = tuple(frame.params)
         graph = Graph((*params, *closed), (*tensors, *held), name=getattr(function, "__name__", "body"))
-    return TracedBody(Body(graph, checks), tuple(frame.captured), spec, twins)
+    return TracedBody(Body(graph, checks, frame.scope), tuple(frame.captured), spec, twins, frame)
 
 
 def run_anew(tracer: Tracer, function: Callable[..., Any], operands: Sequence[Any], **named: Any) -> Any:
@@ -166,6 +173,7 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         made = param(type_)
         params.append(made)
         tracer.examples.later[made] = (value, axis is not None)
+        bind_symbols(tracer.scope, made)
         fresh = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
         return tracer.shown(Handle(fresh, Memory(made, "", depth=len(tracer.frames)), (), made, 0, "operand"))
     if isinstance(operand, int | torch.SymInt) and not isinstance(operand, bool):
@@ -290,7 +298,7 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
 
 def as_operand(tracer: Tracer, operand: Any) -> Value | None:
     """An operand of a call of bodies as a value; None for what stays a constant."""
-    if isinstance(operand, torch.Tensor | torch.SymInt) or (isinstance(operand, int) and not isinstance(operand, bool)):
+    if is_passed(operand):
         return stamp_origin(tracer.scope, as_value(tracer, operand), tracer.origin("operand"))
     return None
 
@@ -314,46 +322,219 @@ def while_loop_stacked(tracer: Tracer, test: Any, step: Any, carried: Sequence[A
     return looped(tracer, test, step, carried, extra, stacked=True)
 
 
-def with_sizes_of(tracer: Tracer, carried: Sequence[Any], after: Sequence[Value]) -> list[Any]:
-    """What a loop carries, with the sizes that it has after a round, which is kept as a condition."""
-    found: list[Any] = []
-    for each, value in zip(carried, after, strict=False):
-        if isinstance(each, torch.Tensor):
-            handle = tracer.handle(each)
-            before = tracer.read(handle)
-            if before.type != value.type and before.dtype is value.dtype and before.rank == value.rank:
-                for one, other in zip(before.shape, value.shape, strict=True):
-                    tracer.asked.equal(one, other)
-                each = tracer.tensor(handle.twin, tracer.placed(op.Identity(before), "carried", value.type), "carried")
-        found.append(each)
-    return found
-
-
 def looped(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any], *, stacked: bool) -> Any:
-    """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
-    step_body = body_of(tracer, step, [*carried, *extra])
-    carried = with_sizes_of(tracer, carried, step_body.body.graph.results)
-    operands = [*carried, *extra]
-    test_body, step_body = body_of(tracer, test, operands), body_of(tracer, step, operands)
+    """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round. A step that has
+    `rows` says which places are told after each round, one that has `totals` what sizes are in the end, a test that has
+    `rounds` how many there are."""
+    rows: Sequence[int] = range(len(carried)) if stacked else getattr(step, "rows", ())
+    moved, equal = sizes_after(tracer, step, carried, extra)
+    carried = [resized(tracer, each, equal.get(place, {})) for place, each in enumerate(carried)]
+    seen = [resized(tracer, each, moved.get(place, {})) for place, each in enumerate(carried)]
+    operands, moving = [*seen, *extra], symbols_of(moved)
+    test_body, step_body = (body_of(tracer, each, operands, moving=moving) for each in (test, step))
     captures = tuple(dict.fromkeys((*test_body.captures, *step_body.captures)))
-    whole = Body(with_captures(test_body, captures), test_body.body.checks)
-    bodies = whole, Body(with_captures(step_body, captures), step_body.body.checks)
+    bodies = [attrs.evolve(b.body, graph=with_captures(b, captures)) for b in (test_body, step_body)]
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
     first = [stamp_origin(tracer.scope, as_value(tracer, each), tracer.origin("while_loop")) for each in carried]
-    for before, after in zip(first, bodies[1].graph.results, strict=False):
-        if before.type != after.type:
+    for place, (before, after) in enumerate(zip(first, step_body.body.graph.results, strict=False)):
+        if place not in moved and before.type != after.type:
             raise LoweringError(
                 f"a loop carries {before.type!r}, and after a round {after.type!r}", source=tracer.line(),
                 hint="use capture='torch.export'",
             )  # fmt: skip
-    results, check = loop_of(*bodies, apart(first), [*values, *captures], stacked=stacked)
+    results, check = loop_of(tracer.scope, bodies[0], bodies[1], apart(first), [*values, *captures], rows)
     if check is not None:
         tracer.scope.checks.append(check)
-    twins = step_body.twins
-    if stacked:
-        rounds = len(tracer.example(results[0])) if results else 0
-        twins = [torch.empty((rounds, *getattr(t, "shape", ())), dtype=kind_of(t), device="meta") for t in twins]
-    return results_of(tracer, "while_loop", results, twins, None)
+    rounds = dim_of(test.rounds) if hasattr(test, "rounds") else None
+    known = {
+        moved[place][axis]: dim_of(size)
+        for place, sizes in getattr(step, "totals", {}).items()
+        for axis, size in sizes.items()
+        if axis in moved.get(place, {})
+    }
+    numbers = outer_numbers(extra, step_body)
+    ends = final_sizes(tracer, first, results, step_body, numbers, moved, rounds, known)
+    return results_after(tracer, results, step_body.twins, rows, moved, ends, rounds)
+
+
+def results_after(
+    tracer: Tracer,
+    results: Sequence[Value],
+    after: Sequence[Any],
+    rows: Sequence[int],
+    moved: Sizes,
+    ends: Mapping[Any, Any],
+    rounds: Any,
+) -> Any:
+    """The results of a loop, as the model gets them; `after` are the twins of those of a round, `ends` has what sizes
+    are in the end, by their symbols."""
+    found, twins = list(results), list(after)
+    if rows:
+        count = len(tracer.example(results[rows[0]])) if rounds is None else tracer.asked.hint(rounds)
+        for place in rows:
+            result, twin = results[place], after[place]
+            twins[place] = torch.empty((count, *getattr(twin, "shape", ())), dtype=kind_of(twin), device="meta")
+            if rounds is not None:
+                found[place] = result.with_type(Tensor(result.dtype, (rounds, *result.shape[1:])))
+    for place, symbols in moved.items():
+        if place in rows:
+            continue
+        result, twin = results[place], after[place]
+        shape = tuple(ends[symbols[axis]] if axis in symbols else d for axis, d in enumerate(result.shape))
+        found[place] = result.with_type(Tensor(result.dtype, shape))
+        sizes = (ends[symbols[axis]] if axis in symbols else size for axis, size in enumerate(twin.shape))
+        twins[place] = twin.new_empty([tracer.asked.hint(d) for d in sizes])
+    return results_of(tracer, "while_loop", found, twins, None)
+
+
+# ---------------------------------------------------------------------------------------------- sizes after rounds
+
+Sizes = Mapping[int, Mapping[int, Any]]
+"""Sizes by place and axis."""
+TRIES = 6
+
+
+class Unsettled(LoweringError):
+    """What a loop carries in a place has other sizes after its first round, and the same after each that follows."""
+
+    def __init__(self, place: int, before: Any, after: Any) -> None:
+        super().__init__(f"a loop carries {before!r}, and after a round {after!r}", hint="use capture='torch.export'")
+        self.place, self.before, self.after = place, repr(before), repr(after)
+
+
+class Growing(LoweringError):
+    """What a scan carries changes its sizes from round to round, which a loop can do, and no scan."""
+
+
+def sizes_after(tracer: Tracer, step: Any, carried: Sequence[Any], extra: Sequence[Any]) -> tuple[Sizes, Sizes]:
+    """(the symbols of sizes that rounds change, other sizes as they are after a round where they are said otherwise
+    before). That the latter are the same is kept as a condition. Raises Unsettled."""
+    moved: Sizes = {}
+    for _ in range(TRIES):
+        seen = [resized(tracer, each, moved.get(place, {})) for place, each in enumerate(carried)]
+        traced = body_of(tracer, step, [*seen, *extra], moving=symbols_of(moved))
+        found = changed_sizes(tracer, seen, extra, traced, moved)
+        if found == moved:
+            return moved, equal_sizes(tracer, seen, extra, traced, moved)
+        moved = found
+    raise LoweringError(
+        "the sizes of what a loop carries change in other ways from round to round", source=tracer.line(),
+        hint="carry fewer tensors whose sizes change",
+    )  # fmt: skip
+
+
+def changed_sizes(tracer: Tracer, seen: Sequence[Any], extra: Sequence[Any], traced: TracedBody, moved: Sizes) -> Sizes:
+    """The symbols of sizes that a round changes, `moved` so far: one for those that are always equal."""
+    found: dict[int, dict[int, Any]] = {}
+    groups: dict[Any, Any] = {}
+    for place, axis, one, other in sizes_around(tracer, seen, extra, traced):
+        known = moved.get(place, {}).get(axis)
+        own = any(map(traced.frame.owns, dims.symbols_of(other)))
+        if known is not None and not own:
+            raise Unsettled(place, tracer.read(tracer.handle(seen[place])).type, traced.body.graph.results[place].type)
+        if known is None and (
+            same_size(one, other) or (not own and tracer.asked.hint(one) == tracer.asked.hint(other))
+        ):
+            continue
+        if (one, other) not in groups:
+            taken = known is None or known in groups.values()
+            groups[one, other] = fresh_size(tracer, one) if taken else known
+        found.setdefault(place, {})[axis] = groups[one, other]
+    return found
+
+
+def same_size(one: Any, other: Any) -> bool:
+    """Whether two dimensions are always equal."""
+    return dims.same(one, other) is True
+
+
+def fresh_size(tracer: Tracer, start: Any) -> Any:
+    """A symbol for a size that rounds change."""
+    made = tracer.fresh_symbol(tracer.asked.hint(start))
+    tracer.loose.discard(made.name)
+    return made
+
+
+def equal_sizes(tracer: Tracer, seen: Sequence[Any], extra: Sequence[Any], traced: TracedBody, moved: Sizes) -> Sizes:
+    """The sizes after a round that are said otherwise before, which is kept to be the same."""
+    found: dict[int, dict[int, Any]] = {}
+    for place, axis, one, other in sizes_around(tracer, seen, extra, traced):
+        if axis not in moved.get(place, {}) and one != other:
+            tracer.asked.equal(one, other)
+            found.setdefault(place, {})[axis] = other
+    return found
+
+
+def sizes_around(
+    tracer: Tracer, seen: Sequence[Any], extra: Sequence[Any], traced: TracedBody
+) -> Iterator[tuple[int, int, Any, Any]]:
+    """(place, axis, size before a round, size after it) for the tensors that a loop carries."""
+    numbers = outer_numbers(extra, traced)
+    for place, (each, value) in enumerate(zip(seen, traced.body.graph.results, strict=False)):
+        before = tracer.read(tracer.handle(each)) if isinstance(each, torch.Tensor) else None
+        if before is not None and before.dtype is value.dtype and before.rank == value.rank:
+            for axis, (one, other) in enumerate(zip(before.shape, value.shape, strict=True)):
+                yield place, axis, one, dims.substitute(other, numbers)
+
+
+def outer_numbers(extra: Sequence[Any], traced: TracedBody) -> Mapping[Any, Any]:
+    """What the symbols of a body stand for that are numbers of the model around it, the same in each round."""
+    scope, params = traced.frame.scope, traced.body.graph.params
+    bound = {value: symbol for symbol, (value, by_content) in scope.binders.items() if by_content}
+    behind = [each for each in extra if is_passed(each)]
+    own = params[len(params) - len(traced.captures) - len(behind) : len(params) - len(traced.captures)]
+    pairs = zip(own, behind, strict=True)
+    return {bound[p]: dim_of(each) for p, each in pairs if not isinstance(each, torch.Tensor)}
+
+
+def is_passed(operand: Any) -> bool:
+    """Whether a body has a parameter for an operand."""
+    return isinstance(operand, torch.Tensor | torch.SymInt) or (
+        isinstance(operand, int) and not isinstance(operand, bool)
+    )
+
+
+def resized(tracer: Tracer, each: Any, sizes: Mapping[int, Any]) -> Any:
+    """What a loop carries, of other sizes along some axes."""
+    if not sizes:
+        return each
+    handle = tracer.handle(each)
+    before = tracer.read(handle)
+    shape = tuple(sizes.get(axis, d) for axis, d in enumerate(before.shape))
+    placed = tracer.placed(op.Identity(before), "carried", Tensor(before.dtype, shape))
+    return tracer.tensor(handle.twin, placed, "carried")
+
+
+def symbols_of(moved: Sizes) -> frozenset[Any]:
+    """The symbols of sizes that rounds change."""
+    return frozenset(symbol for each in moved.values() for symbol in each.values())
+
+
+def final_sizes(
+    tracer: Tracer,
+    first: Sequence[Value],
+    results: Sequence[Value],
+    traced: TracedBody,
+    numbers: Mapping[Any, Any],
+    moved: Sizes,
+    rounds: Any,
+    known: Mapping[Any, Any],
+) -> dict[Any, Any]:
+    """What the sizes are behind a loop that rounds change, by their symbols: what is known of them; as many as there
+    are rounds, times what each adds, where that is always the same; else a symbol that the result tells."""
+    found = dict(known)
+    for place, axes in moved.items():
+        for axis, symbol in axes.items():
+            if symbol in found:
+                continue
+            after = dims.substitute(traced.body.graph.results[place].shape[axis], numbers)
+            gained = dims.sub(after, symbol)
+            if rounds is not None and not any(map(traced.frame.owns, dims.symbols_of(gained))):
+                gained = dims.mul(gained, dims.maximum(0, rounds))
+                found[symbol] = dims.add(first[place].shape[axis], gained)
+            else:
+                found[symbol] = fresh_size(tracer, tracer.example(results[place]).shape[axis])
+    return found
 
 
 def kind_of(result: Any) -> torch.dtype:
@@ -387,9 +568,12 @@ def scanned(
         tracer.asked.equal(first.shape[0], other.shape[0])
     elements = {count + i: 0 for i in range(len(xs))}
     step = body_of(tracer, function, [*init, *xs, *extra], elements)
-    sized = with_sizes_of(tracer, init, step.body.graph.results)
-    if any(one is not other for one, other in zip(sized, init, strict=True)):
-        init, step = sized, body_of(tracer, function, [*sized, *xs, *extra], elements)
+    if changed_sizes(tracer, init, extra, step, {}):
+        raise Growing("what a scan carries changes its sizes", source=tracer.line(), hint="use a while_loop")
+    equal = equal_sizes(tracer, init, extra, step, {})
+    if equal:
+        init = [resized(tracer, each, equal.get(place, {})) for place, each in enumerate(init)]
+        step = body_of(tracer, function, [*init, *xs, *extra], elements)
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
     given = [as_value(tracer, each) for each in init], [as_value(tracer, each) for each in xs]
     results, check = scan_of(step.body, *given, [*values, *step.captures])

@@ -38,9 +38,12 @@ def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         node = SizeNode(tracer.asked, sympy.Ne(symbol, 0), bool, bool(example))
         return torch.SymBool(node)
     if value.dtype.is_integer:
-        symbol = tracer.fresh_symbol(int(example), signed=True)
-        whole = scalar if value.dtype is DType.INT64 else op.Cast(scalar, to=DType.INT64)
-        tracer.scope.binders[symbol] = (tracer.placed(whole, "item"), True)
+        symbol = tracer.number_of(value)
+        if symbol is None:
+            symbol = tracer.fresh_symbol(int(example), signed=True)
+            whole = scalar if value.dtype is DType.INT64 else op.Cast(scalar, to=DType.INT64)
+            tracer.scope.binders[symbol] = (tracer.placed(whole, "item"), True)
+            tracer.note_number(value, symbol)
         return torch.SymInt(SizeNode(tracer.asked, symbol, int, int(example)))
     if value.dtype.is_float:
         symbol = sympy.Symbol(f"zuf{tracer.symbols['zuf']}", real=True)

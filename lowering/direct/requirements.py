@@ -577,7 +577,8 @@ def compare(met: Elsewhere, told: Any, sizes: Sizes) -> None:
     for value, twin in zip(met.results, twins, strict=False):
         if not isinstance(value, Value) or not isinstance(twin, torch.Tensor) or not isinstance(value.type, Tensor):
             continue
-        for d, size in zip(value.shape, twin.shape, strict=True):
+        pairs = zip(value.shape, twin.shape, strict=True)
+        for d, size in sorted(pairs, key=lambda pair: not is_symbol(pair[0])):  # what tells a symbol alone comes first
             new = [s for s in dims.symbols_of(d) if s.name in tracer.loose]
             for symbol in new:
                 tracer.loose.discard(symbol.name)

@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import Any
@@ -23,8 +23,9 @@ from irkit.core import walk
 from irkit.core.ir import Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
-from irkit.core.vocabulary import CONSTANT
+from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.dims import Range
+from irkit.rewriting.numbering import is_random
 from lowering.capture.guards.answers import holds
 from lowering.capture.inputs.alike import Likes
 from lowering.capture.inputs.packed import Weights
@@ -47,6 +48,8 @@ HERE = f"{Path(__file__).parents[1]}{os.sep}"
 IRKIT = f"{Path(dims.__file__).parents[1]}{os.sep}"
 
 
+FEW = 16
+"""Constants of so many elements are compared by what they hold."""
 MOST = 24
 """How many operators a trial may meet that the run before did not, for what may not be used in the end."""
 
@@ -73,12 +76,19 @@ class OwnSizes(Sizes):
 
 @attrs.define(eq=False)
 class Frame:
-    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values around
-    it."""
+    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values around it.
+    Its own symbols are the `moving` ones, of sizes that rounds change, and those of data made since it was `born`."""
 
     scope: Scope
     outer: Scope
+    moving: Set[Any] = frozenset()
+    born: int = 0
     captured: dict[Value, Value] = attrs.field(factory=dict)
+
+    def owns(self, symbol: Any) -> bool:
+        """Whether a symbol means nothing outside the body."""
+        number = symbol.name.removeprefix("u")
+        return symbol in self.moving or (number.isdigit() and int(number) >= self.born)
 
     @property
     def params(self) -> list[Value]:
@@ -119,8 +129,8 @@ class Tracer:
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
-    `wholes` the symbols of numbers that were rounded, `truths` those of truth values. `present` says that inputs
-    have numbers, which tensors on the meta device do not.
+    `wholes` the symbols of numbers that were rounded, `items` those of integers in tensors, by how these are computed,
+    `truths` those of truth values. `present` says that inputs have numbers, which tensors on the meta device do not.
     """
 
     options: Options
@@ -139,6 +149,7 @@ class Tracer:
     truths: set[Any] = attrs.field(factory=set)
     domains: dict[str, int] = attrs.field(factory=dict)
     wholes: dict[Any, Any] = attrs.field(factory=dict)
+    items: dict[Any, tuple[Any, Scope, Value]] = attrs.field(factory=dict)
     own: dict[Any, bool] = attrs.field(factory=dict)
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
@@ -298,7 +309,7 @@ class Tracer:
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
-        return self.captured(self.outer_read(handle), handle.memory.depth)
+        return self.captured(self.outer_read(handle), max(handle.memory.depth, handle.depth))
 
     def captured(self, value: Value, depth: int) -> Value:
         """What stands in the body that is being traced for a value made in so many bodies."""
@@ -359,7 +370,8 @@ class Tracer:
         """A new tensor that shares the memory of another."""
         lenses = of.lenses if lens is None else (*of.lenses, lens)
         of.memory.shared = True
-        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name))
+        depth = len(self.frames)
+        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name, depth=depth))
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
@@ -441,6 +453,28 @@ class Tracer:
         self.others[name] = next_prime(max((4, hint, *self.others.values())))
         self.loose.add(name)
         return made
+
+    def number_of(self, value: Value) -> Any:
+        """The symbol of the number that a value holds, where one that is computed alike was asked for it in the same
+        body; else None."""
+        return self.items.get((id(self.scope), self.computed_alike(value)), (None,))[0]
+
+    def note_number(self, value: Value, symbol: Any) -> None:
+        """Notes the symbol of the number that a value holds."""
+        self.items[id(self.scope), self.computed_alike(value)] = (symbol, self.scope, value)
+
+    def computed_alike(self, value: Value, depth: int = 12) -> Any:
+        """Equal for values that are computed alike of the same values, by so many operators at most."""
+        if value.op == PARAM and self.frames:
+            around = {own: outer for outer, own in self.frames[-1].captured.items()}
+            return self.computed_alike(around[value], depth) if value in around else value
+        blob = value.blob
+        if blob is not None and blob.array.size <= FEW:
+            return value.type, blob.array.tobytes()
+        if not depth or value.op in (PARAM, CONSTANT) or value.bodies or is_random(value):
+            return value
+        operands = [None if v is None else self.computed_alike(v, depth - 1) for v in value.inputs]
+        return value.op, value.attributes, *operands
 
     def rounded(self, function: Any, expr: Any, hint: int) -> Any:
         """A symbol for a real number that hangs on floats out of data, once it is rounded; None where it does not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -13,7 +13,7 @@ from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.origins import Origin
-from irkit.core.types import DType, Tensor, map_dims
+from irkit.core.types import DType, Tensor, dims_of, map_dims
 from irkit.core.vocabulary import SHAPE_VECTOR
 from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks
@@ -72,10 +72,12 @@ def higher_order(scope: Scope, node: Node) -> Any:
 
 @attrs.frozen(eq=False)
 class Body:
-    """A closed graph, and what it asserts of its data: whether all of that holds is then its last result."""
+    """A closed graph, and what it asserts of its data: whether all of that holds is then its last result. `scope` has
+    what binds its symbols."""
 
     graph: Graph
     checks: Sequence[Check]
+    scope: Scope
 
 
 def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any] | None = None) -> Body:
@@ -100,7 +102,7 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
     held = [all_of(checks)] if checks else []
     where = Origin(target="body")
     tensors = apart(stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat)
-    return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks)
+    return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks, inner)
 
 
 def as_tensor(scope: Scope, result: Any, where: Origin) -> Value:
@@ -186,23 +188,24 @@ def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
     types = kept + [None] * len(extra)
     bodies = body(scope, test, [*carried, *extra], types), body(scope, step, [*carried, *extra], types)
-    results, check = loop_of(*bodies, apart(carried), values, stacked=stacked)
+    first = apart(carried)
+    results, check = loop_of(scope, *bodies, first, values, range(len(first)) if stacked else ())
     scope.checks.extend([] if check is None else [check])
     return refined(scope, node, tuple(results))
 
 
 def loop_of(
-    test: Body, step: Body, carried: Sequence[Value], values: Sequence[Value], *, stacked: bool
+    scope: Scope, test: Body, step: Body, carried: Sequence[Value], values: Sequence[Value], rows: Sequence[int] = ()
 ) -> tuple[Sequence[Value], Check | None]:
-    """(results, condition) of a Loop whose bodies take what is carried, then `values`; the condition is what the bodies
-    assert in every round."""
-    first, *held_first = inline(test.graph, [*carried, *values])
-    params = [param(p.type) for p in step.graph.params]
-    after = inline(step.graph, params)
+    """(results, condition) of a Loop whose bodies take what is carried, then `values`. The results are what is carried
+    in the end, in the places of `rows` after each round, stacked; the condition is what the bodies assert in every
+    round."""
+    first, *held_first = applied(test.graph, [*carried, *values], scope)
+    params, after = step.graph.params, step.graph.results
     after, held = after[: len(carried)], after[len(carried) :]
-    again, *held_again = inline(anew(test.graph), [*after, *params[len(carried) :]])
+    again, *held_again = applied(test.graph, [*after, *params[len(carried) :]], step.scope, again=True)
     head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
-    rounds = after if stacked else ()
+    rounds = [after[place] for place in rows]
     flags = [*held, *held_again]
     told = [fold_left(op.And, flags)] if flags else []
     loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds, *told), name="while")
@@ -219,36 +222,60 @@ def loop_of(
         *results, each = results
         whole = fold_left(op.And, [*held_first, in_every_round(each)])
         check = join_checks([*step.checks, *test.checks], whole, "in every round")
-    return results[len(carried) :] if stacked else results, check
+    stacks = dict(zip(rows, results[len(carried) :], strict=True))
+    return [stacks.get(place, each) for place, each in enumerate(results[: len(carried)])], check
 
 
-def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
-    """The results of a graph with its parameters replaced by operands."""
-    from irkit.core.walk import rebuild
-
-    built = rebuild(graph.results, dict(zip(graph.params, operands, strict=True)))
-    return tuple(built[r] for r in graph.results)
-
-
-def anew(graph: Graph) -> Graph:
-    """The graph with other symbols for what depends on data: in a round, these stand for other numbers than before."""
-    known: dict[Any, Any] = {}
-    content = {s for v in graph.order if v.op == SHAPE_VECTOR for s in v.attribute("scalars", ())}
+def applied(test: Graph, operands: Sequence[Value], scope: Scope | None, *, again: bool = False) -> tuple[Value, ...]:
+    """The results of the test of a loop for operands, whose sizes may be others than those of its parameters; what
+    binds their symbols, `scope` tells. Where it is asked `again`, what depends on data has other symbols: in a round,
+    these stand for other numbers than before."""
+    known = dict(kv for p, v in zip(test.params, operands, strict=True) for kv in sizes_given(p, v))
+    content = {s for v in test.order if v.op == SHAPE_VECTOR for s in v.attribute("scalars", ())}
+    outside = {s for p in test.params for d in dims_of(p.type) for s in dims.symbols_of(d)}
 
     def renamed(size: Any) -> Any:
-        for symbol in dims.symbols_of(size):
-            if symbol in content or is_unbacked(symbol.name):
+        for symbol in dims.symbols_of(size) if again else ():
+            if symbol not in outside and (symbol in content or is_unbacked(symbol.name)):
                 known.setdefault(symbol, dims.symbol(f"{symbol.name}_next", signed=not symbol.is_nonnegative))
         return dims.substitute(size, known)
 
-    new: dict[Value, Value] = {p: p for p in graph.params}
-    for value in graph.order[len(graph.params) :]:
+    new: dict[Value, Value] = dict(zip(test.params, operands, strict=True))
+    for value in test.order[len(test.params) :]:
         inputs = tuple(None if v is None else new[v] for v in value.inputs)
         attributes = value.attributes
         if value.op == SHAPE_VECTOR:
-            attributes = tuple((name, tuple(map(renamed, sizes))) for name, sizes in attributes)
+            inputs, attributes = vector_of(
+                scope, inputs, [(name, tuple(map(renamed, own))) for name, own in attributes]
+            )
         new[value] = Value(value.op, inputs, attributes, value.bodies, map_dims(value.type, renamed), value.origin)
-    return graph.with_results(new[r] for r in graph.results)
+    return tuple(new[r] for r in test.results)
+
+
+def sizes_given(own: Value, value: Value) -> Iterator[tuple[Any, Any]]:
+    """(symbol, size) for the sizes of a parameter that are others in what is given for it."""
+    for one, other in zip(dims_of(own.type), dims_of(value.type), strict=True):
+        if isinstance(one, sympy.Symbol) and one != other:
+            yield one, other
+
+
+def vector_of(scope: Scope | None, inputs: tuple[Value | None, ...], attributes: Sequence[Any]) -> tuple[Any, Any]:
+    """Operands and attributes of a ShapeVector of other sizes than before, with what binds their symbols."""
+    given = dict(attributes)
+    symbols = dict.fromkeys(s for size in given["dims"] for s in dims.symbols_of(size))
+    names = given.get("scalars", ())
+    count = len(inputs) - len(names)
+    content = dict(zip(names, inputs[count:], strict=True))
+    told = [v for v in inputs[:count] if v is not None and any(d in symbols for d in dims_of(v.type))]
+    for symbol in symbols:
+        if scope is not None and symbol in scope.binders and symbol not in content:
+            value, by_content = scope.binders[symbol]
+            if by_content:
+                content[symbol] = value
+            elif not any(symbol in dims_of(v.type) for v in told):
+                told.append(value)
+    scalars = () if not content else (("scalars", tuple(content)),)
+    return (*dict.fromkeys(told), *content.values()), (("dims", given["dims"]), *scalars)
 
 
 def scan(scope: Scope, node: Node) -> Any:

@@ -47,7 +47,11 @@ class Writer:
         """The lines of a statement."""
         self.left -= 1
         kinds = ["scalar", "tensor", "number", "write"]
-        kinds += ["if", "if", "while", "rows", "range", "list"] if depth < 3 and self.left > 0 else []
+        kinds += (
+            ["if", "if", "while", "rows", "range", "list", "grow", "pieces", "split"]
+            if depth < 3 and self.left > 0
+            else []
+        )
         kinds += ["leave", "leave"] if depth else []
         kind = self.draw.choice(kinds)
         pick = self.draw.choice
@@ -89,6 +93,9 @@ class Writer:
         elif kind == "range":
             yield f"for {name} in range({self.draw.choice(('2', '3', 'x.shape[0]', 't % 4'))}):"
             yield f"    t = (t + {name}) % 19"
+        elif kind in ("grow", "pieces", "split"):
+            yield from self.sized(kind, name)
+            return
         else:
             yield f"{name} = []"
             yield "for row in x:"
@@ -99,6 +106,43 @@ class Writer:
         if self.draw.random() < 0.2:
             yield "else:"
             yield "    t = t + 1"
+
+    def sized(self, kind: str, name: str) -> Iterator[str]:
+        """The lines of a loop that carries a tensor which grows, of a list of tensors of unequal lengths, or of a split
+        by lengths of data. What comes of it has as many rows as before, or goes into a number."""
+        pick = self.draw.choice
+        if kind == "grow":
+            yield f"{name} = {pick(('x', 'x[:1]', 'x[:0]', 'x[:, :2]'))}"
+            yield f"for step in range({pick(('x.shape[0]', 't % 4', '3'))}):"
+            more = pick((f"{name}[:1] + s", f"{name}[step : step + 2]", f"x[:step, : {name}.shape[1]]", f"{name} % 3"))
+            yield f"    {name} = torch.cat([{name}, {more}])"
+            if self.draw.random() < 0.3:
+                yield f"    if {name}.sum() > {pick(('20', 's * 5'))}:"
+                yield f"        {pick(('break', 'continue', f'{name} = {name} - 1'))}"
+            if self.draw.random() < 0.5:
+                yield f"    s = (s + {name}.sum()) % 13"
+            yield f"t = (t + {name}.sum() + {name}.shape[0]) % 23"
+        elif kind == "pieces":
+            size = pick(("2", "3"))
+            ways = "x[i : i + {}] + s", "x[: i + 1] * 2", "x[i:]", "(x[i : i + {}], i)", "x[i : i + {}].cumsum(0)"
+            element = pick(ways).format(size)
+            pairs = element.startswith("(")
+            if self.draw.random() < 0.5:
+                yield f"{name} = [{element} for i in range(0, x.shape[0], {size})]"
+            else:
+                yield f"{name} = {'[]' if pairs else pick(('[]', '[x]'))}"
+                yield f"for i in range(0, x.shape[0], {size}):"
+                yield f"    {name}.append({element})"
+            yield f"t = (t + sum([each{'[0]' if pairs else ''}.max() for each in {name}])) % 29"
+            yield f"s = (s + len({name})) % 31"
+            if not pairs:
+                yield f"x = torch.cat({name})[: x.shape[0]] % 17"
+        else:
+            yield f"{name} = {pick(('x.abs().sum(1) % 3', '(x[:, 0] % 2 + x[:, 1] % 3)', 'torch.ones_like(x[:, 0])'))}"
+            yield f"{name} = torch.cat([{name}.minimum(x.shape[0] - {name}.cumsum(0)).clamp(min=0), {name}[:1] * 0])"
+            yield f"{name} = torch.cat([{name}, (x.shape[0] - {name}.sum()).reshape(1)])"
+            yield f"pieces = {pick((f'torch.split(x, {name}.tolist())', f'x.split({name}.tolist(), dim=0)'))}"
+            yield f"x = torch.cat([each * 2 + {pick(('each.sum()', 's', 'each.shape[0]'))} for each in pieces]) % 19"
 
     def indented(self, depth: int, loop: bool) -> Iterator[str]:
         """The lines of a block inside another."""

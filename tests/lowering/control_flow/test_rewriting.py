@@ -212,9 +212,9 @@ def reads_what_grows(x):
     return torch.stack(found)
 
 
-def grows(x):
+def gains_an_axis(x):
     while x.sum() < 100:
-        x = torch.cat([x, x])
+        x = torch.stack([x, x])
     return x
 
 
@@ -228,7 +228,7 @@ def grows(x):
         (counts, "global or nonlocal 'COUNT'", "if x.sum() > 0"),
         (binds, "has := in an operand", "if x.sum() > 0 and"),
         (reads_what_grows, "'found' grows in a loop on data, and is read in it", "found.append(found[0] + row)"),
-        (grows, r"x is float32\[4\*n, 4\] before the loop, and float32\[8\*n, 4\]", "x = torch.cat"),
+        (gains_an_axis, r"x is float32\[2, 2, n, 4\] before the loop, and float32\[2, 2, 2, n, 4\]", "x = torch.stack"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

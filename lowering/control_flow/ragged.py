@@ -1,0 +1,180 @@
+"""Lists that gain tensors of unequal lengths in a loop on data: the tensors are joined round by round, in a variable
+that the loop carries, and the list gains their lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+
+from irkit import dims
+from lowering.control_flow.pieces import Blocks, Pieces
+from lowering.control_flow.rows import Element, GrowingList, Rows, row, same_number
+from lowering.control_flow.values import Leaf, Slot, as_tensor, dynamic, user_line
+from lowering.direct.sizes import SizeNode, size_of
+from lowering.direct.tensors import Traced
+from lowering.errors import CaptureError
+from lowering.records.torch_internals import pytree
+
+
+@attrs.frozen(eq=False)
+class Column:
+    """What one part of each element that a list gains is: tensors of a type that differ along some axes; the axis along
+    which they are joined, and the sizes of what is empty there; how long all are together, where that is known."""
+
+    axes: tuple[int, ...]
+    axis: int
+    dtype: torch.dtype
+    empty: tuple[Any, ...]
+    total: Any = None
+
+    def joined(self, whole: torch.Tensor, part: torch.Tensor, at_front: bool) -> torch.Tensor:
+        """All of them so far, and one more."""
+        part = part if len(self.axes) == 1 else Blocks.flattened(part, self.axes)
+        return torch.cat([part, whole] if at_front else [whole, part], self.axis)
+
+    def sizes(self, part: torch.Tensor) -> Any:
+        """What tells a tensor apart from the others: its length, or its sizes as a tensor."""
+        if len(self.axes) == 1:
+            return part.shape[self.axis]
+        return torch.stack([as_tensor(part.shape[axis], torch.int64) for axis in self.axes])
+
+    @property
+    def leaf(self) -> Leaf:
+        """The same as a part of an element."""
+        return Leaf("int") if len(self.axes) == 1 else Leaf("tensor", torch.int64, 1, shape=(len(self.axes),))
+
+    def pieces(self, whole: torch.Tensor, sizes: torch.Tensor) -> Pieces:
+        """The tensors of these sizes, where all are joined."""
+        return Pieces(whole, sizes, self.axis) if len(self.axes) == 1 else Blocks.of_sizes(whole, sizes, self.axes)
+
+
+class Ragged(Exception):
+    """A list gains tensors of unequal lengths in a round: its place, what it gains, and the parts that are such;
+    `spliced` says what the elements of the tensor are where the list gains these, and not the tensor."""
+
+    def __init__(self, place: int, slot: Slot, columns: dict[int, Column], spliced: Element | None = None) -> None:
+        super().__init__("unequal lengths")
+        self.place, self.slot, self.columns, self.spliced = place, slot, columns, spliced
+
+
+def spliced_elements(place: int, grown: GrowingList) -> Ragged:
+    """What is raised of a list that gains all elements of others, which are joined behind those that it has."""
+    (whole,) = grown.gained
+    return Ragged(place, dynamic([whole]), {0: Column((0,), 0, whole.dtype, (0,))}, grown.spliced)
+
+
+def begun_with(held: Sequence[Any], column: Column, element: Element) -> torch.Tensor:
+    """The elements that a list has before it gains others, as a tensor."""
+    parts = [part for each in held for part in element.parts_of(each)]
+    return torch.stack(parts).to(column.dtype) if parts else torch.zeros(0, dtype=column.dtype)
+
+
+def unequal_columns(name: str, gained: Sequence[Any], operands: Iterable[tuple[Any, Any]]) -> dict[int, Column]:
+    """The parts of the elements that a list gains which are tensors of sizes that a round tells; `operands` are what a
+    round sees of numbers around the loop, with these. Raises CaptureError where several of one round differ."""
+    columns: dict[int, Column] = {}
+    numbers = {one.node.expr: other.node.expr for one, other in operands if isinstance(one, torch.SymInt)}
+    for element in gained:
+        for column, leaf in enumerate(pytree.tree_leaves(element)):
+            axes = own_axes(leaf, numbers) if type(leaf) is Traced else ()
+            known = columns.get(column)
+            if axes and known is not None and axes != known.axes:
+                raise CaptureError(
+                    f"the list {name!r} gains tensors in a loop on data of which several sizes change",
+                    source=user_line(),
+                    hint="use a list for each",
+                )
+            if axes:
+                shape = [0 if i in axes else size_outside(leaf, size, numbers) for i, size in enumerate(leaf.shape)]
+                shape = shape if len(axes) == 1 else [0, *(size for i, size in enumerate(shape) if i not in axes)]
+                columns[column] = Column(axes, axes[0] if len(axes) == 1 else 0, leaf.dtype, tuple(shape))
+    return columns
+
+
+def with_totals(
+    columns: Mapping[int, Column], gained: Sequence[Any], pieces: Sequence[Pieces], number: Any
+) -> dict[int, Column]:
+    """The same, with how long all tensors are together where each round's has the length of a piece; `number` is that
+    of the round."""
+    found = dict(columns)
+    if len(gained) == 1:
+        leaves = pytree.tree_leaves(gained[0])
+        for piece in (each for each in pieces if not isinstance(each, Blocks)):
+            length = torch.sym_max(row(piece.lengths, number).item(), 0)
+            for column, each in columns.items():
+                if same_number(leaves[column].shape[each.axis], length):
+                    found[column] = attrs.evolve(each, total=piece.joined.shape[piece.axis])
+    return found
+
+
+def own_axes(tensor: Any, numbers: Mapping[Any, Any]) -> tuple[int, ...]:
+    """The axes of a tensor of which the round that is being traced tells the size."""
+    frame = tensor.tracer.frames[-1] if tensor.tracer.frames else None
+    nodes = [getattr(size, "node", None) for size in tensor.shape]
+    found = [dims.symbols_of(node.expr) if isinstance(node, SizeNode) else () for node in nodes]
+    own = [[s for s in symbols if frame is not None and frame.owns(s) and s not in numbers] for symbols in found]
+    return tuple(axis for axis, symbols in enumerate(own) if symbols)
+
+
+def size_outside(tensor: Any, size: Any, numbers: Mapping[Any, Any]) -> Any:
+    """A size in a round as it is known around the loop."""
+    node = getattr(size, "node", None)
+    return size_of(tensor.tracer.asked, dims.substitute(node.expr, numbers)) if isinstance(node, SizeNode) else size
+
+
+def joining_step(
+    step: Callable[..., Any], place: int, columns: Mapping[int, Column], count: int, spliced: Element | None = None
+) -> Callable[..., Any]:
+    """A step that joins tensors which a list gains to what it carries behind `count` variables; the list gains their
+    lengths. Where it gains their elements, `spliced`, its last one is the last of what is joined."""
+
+    def joined(*given: Any) -> Any:
+        if spliced is not None and isinstance(given[place], GrowingList):
+            last = spliced.of
+            given[place].last = lambda: last([given[count][-1]])
+        found = list(step(*given[:count]))
+        wholes = dict(zip(columns, given[count:], strict=True))
+        grown = found[place]
+        if not isinstance(grown, GrowingList):
+            return (*found, *wholes.values())  # which is refused
+        for number, element in enumerate(grown.gained):
+            leaves, spec = pytree.tree_flatten(element)
+            for column, each in columns.items():
+                wholes[column] = each.joined(wholes[column], leaves[column], grown.at_front)
+                leaves[column] = each.sizes(leaves[column])
+            grown.gained[number] = pytree.tree_unflatten(leaves, spec)
+        return (*found, *wholes.values())
+
+    return joined
+
+
+def among_first(test: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A test of the first so many variables."""
+
+    def tested(*given: Any) -> Any:
+        return test(*given[:count])
+
+    return tested
+
+
+def with_lengths(slot: Slot, columns: Mapping[int, Column]) -> Slot:
+    """What a list gains in a round with lengths in the place of the tensors that are joined."""
+    trees = pytree.tree_unflatten(list(range(len(slot.leaves))), slot.spec)
+    pairs = [(column, leaf) for tree in trees for column, leaf in enumerate(pytree.tree_leaves(tree))]
+    joined = {leaf: columns[column].leaf for column, leaf in pairs if column in columns}
+    leaves = [joined.get(number, leaf) for number, leaf in enumerate(slot.leaves)]
+    return attrs.evolve(slot, leaves=tuple(leaves))
+
+
+def in_pieces(rows: Rows, columns: Mapping[int, Column], wholes: Sequence[torch.Tensor], at_front: bool) -> Rows:
+    """The rows that a list gained with pieces in the place of lengths."""
+    parts, leaves = list(rows.parts), list(rows.element.leaves)
+    places = [number for number, leaf in enumerate(leaves) if leaf.kind != "constant"]
+    for (column, each), whole in zip(columns.items(), wholes, strict=True):
+        sizes = parts[places.index(column)]
+        parts[places.index(column)] = each.pieces(whole, sizes.flip(0) if at_front else sizes)
+        leaves[column] = Leaf("tensor", each.dtype, whole.dim() + len(each.axes) - 1)
+    return Rows(parts, Element(rows.element.spec, tuple(leaves)))
