@@ -256,9 +256,9 @@ class Functions(TorchFunctionMode):
             given, named = operator_with_sizes(func, args, kwargs or {})
             if given is not None:
                 return met(self.own, OPERATORS[func], given, named)
-        if func in INDEXING and not kwargs and type(args[0]) is Traced:
+        if func in INDEXING and not kwargs and (type(args[0]) is Traced or has_traced(args[1])):
             args = without_symbols(*args)
-            if len(args) == 3 and type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
+            if len(args) == 3 and type(args[0]) is type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
                 return write_places(self.own, *args)
         return func(*args, **(kwargs or {}))
 
@@ -365,6 +365,12 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
         else:
             rest.append(part)
     return (x, tuple(rest) or Ellipsis, *value)
+
+
+def has_traced(index: Any) -> bool:
+    """Whether a part of an index of a weight is a tensor that is traced, or a number that varies."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(each, Traced | torch.SymInt | slice | list | Array) for each in parts)
 
 
 def holds_numbers(part: Any) -> bool:
