@@ -30,6 +30,7 @@ from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, op
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
+from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
 from lowering.errors import CaptureError, LoweringError
@@ -361,10 +362,24 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
         if varies(part):
             after = sum(map(consumed, parts[place + 1 :]))
             dim = -1 - after if Ellipsis in kinds(parts[:place]) else sum(map(consumed, rest))
-            x = x.select(dim, part.item() if isinstance(part, torch.Tensor) else part)
+            x = x.select(dim, place_within(x.shape[dim], part.item() if isinstance(part, torch.Tensor) else part))
         else:
             rest.append(part)
     return (x, tuple(rest) or Ellipsis, *value)
+
+
+def place_within(size: Any, place: Any) -> Any:
+    """A place along an axis; in a body, where it is beyond the axis for the example, which need not come there, one that
+    is within it, under the condition that it is the same."""
+    node = getattr(place, "node", None)
+    if not isinstance(node, SizeNode) or not node.asked.inside:
+        return place
+    length = size.node.hint if isinstance(size, torch.SymInt) else size
+    if length < 1 or -length <= node.hint < length:
+        return place
+    torch._check(place < size)
+    torch._check(place >= -size)
+    return torch.sym_max(torch.sym_min(place, size - 1), -size)
 
 
 def has_traced(index: Any) -> bool:
