@@ -54,7 +54,8 @@ class Questions:
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
     around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch
-    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each.
+    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each. `written` has the numbers of which the
+    model asked the text.
     """
 
     line: Callable[[], str]
@@ -76,6 +77,7 @@ class Questions:
     inside: int = 0
     reached: Callable[[Any], Any] = id
     code: Callable[[], Any] = dict
+    written: dict[str, Any] = attrs.field(factory=dict)
     unstripped: bool = False
 
     def traces(self) -> bool:
@@ -228,7 +230,10 @@ class SizeNode(SymNode):
         return str(self.expr)
 
     def _graph_repr(self) -> Any:
-        return str(self.expr)
+        text = str(self.expr)
+        if self.kind is int:
+            self.asked.written[text] = torch.SymInt(self)
+        return text
 
     __str__ = __repr__ = str
 

@@ -301,7 +301,9 @@ def operand(given: Any, kind: torch.dtype) -> torch.Tensor:
 
 def refusal(what: str, hint: str = "compute with the tensor itself, by torch's functions") -> LoweringError:
     """The error for what is done with an array and is not met."""
-    return LoweringError(f"{what} asks for the numbers of a tensor, which has none while the model is traced", hint=hint)
+    return LoweringError(
+        f"{what} asks for the numbers of a tensor, which has none while the model is traced", hint=hint
+    )
 
 
 def refuse_numpy(given: Any) -> Any:
