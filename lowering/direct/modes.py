@@ -369,8 +369,8 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
 
 
 def place_within(size: Any, place: Any) -> Any:
-    """A place along an axis; in a body, where it is beyond the axis for the example, which need not come there, one that
-    is within it, under the condition that it is the same."""
+    """A place along an axis; in a body, where it is beyond the axis for the example, which need not come there, one
+    that is within it, under the condition that it is the same."""
     node = getattr(place, "node", None)
     if not isinstance(node, SizeNode) or not node.asked.inside:
         return place

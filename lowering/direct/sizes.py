@@ -27,7 +27,7 @@ from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
-from lowering.capture.patches.kept_sizes import CHOSEN
+from lowering.capture.patches.kept_sizes import ASKED, CHOSEN
 from lowering.errors import LoweringError
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import calling_files
@@ -54,8 +54,8 @@ class Questions:
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
     around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch
-    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each. `written` has the numbers of which the
-    model asked the text.
+    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each.
+    `written` has the numbers of which the model asked the text.
     """
 
     line: Callable[[], str]
@@ -260,7 +260,8 @@ class SizeNode(SymNode):
 
     def guard_float(self, file: Any = "", line: int = 0) -> float:
         if type(self._made) is not float:
-            if not any(is_unbacked(symbol.name) for symbol in self._made.free_symbols):
+            of_data = any(is_unbacked(symbol.name) for symbol in self._made.free_symbols)
+            if not of_data or ASKED.search(self.asked.line()):  # float(x) of data is a number in any case
                 self.asked.fixed[self._made] = self.asked.code()
             self.asked.condition(self.eq(self.wrap_float(self.hint)).expr, True)
         return float(self.hint)

@@ -73,11 +73,13 @@ def are_alike(modules: Sequence[Any], forwards: Mapping[int, Any]) -> bool:
 
 def structure(below: Below) -> list[Any]:
     """What modules that are alike have in common beside their attributes."""
-    return [
-        (type(part), part.training, [(n, None if each is None else places(below, each)) for n, each in part._modules.items()],
-         [(n, None if each is None else kind(each)) for n, each in (*part._parameters.items(), *part._buffers.items())])
-        for part in below.parts
-    ]  # fmt: skip
+    found = []
+    for part in below.parts:
+        children = [(name, None if each is None else places(below, each)) for name, each in part._modules.items()]
+        weights = [*part._parameters.items(), *part._buffers.items()]
+        kinds = [(name, None if each is None else kind(each)) for name, each in weights]
+        found.append((type(part), part.training, children, kinds))
+    return found
 
 
 def places(below: Below, child: torch.nn.Module) -> int:

@@ -32,11 +32,7 @@ def same_as_eager(model: Callable[..., Any], chosen: list[list[int]], refused: S
 def test_a_place_beyond_the_weights_is_in_a_branch_that_the_example_does_not_take() -> None:
     def kept_or_weighed(x: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
         number = int(experts.max().item())
-        if number >= 4:
-            y = x * 2
-        else:
-            y = x * WEIGHT[number, :, 0]
-        return y
+        return x * 2 if number >= 4 else x * WEIGHT[number, :, 0]
 
     same_as_eager(kept_or_weighed, [[9, 0], [3], [1, 0, 2], [-1], [4]], refused=[[-5]])
 
