@@ -11,12 +11,13 @@ import attrs
 import torch
 
 from lowering.control_flow.values import NUMBERS, Outer, as_tensor, is_of_data, is_open
+from lowering.direct.functions.arrays import Array
 from lowering.direct.tensors import Traced
 from lowering.records.torch_internals import pytree
 
 CONTAINERS = (list, dict, set)
 MISSING = object()
-PASSED = (torch.Tensor, *NUMBERS, list, tuple, dict)
+PASSED = (torch.Tensor, Array, *NUMBERS, list, tuple, dict)
 """What a variable of a function around may hold that a body takes as operands."""
 
 
@@ -37,7 +38,7 @@ class Operands:
 
     def gather(self, value: Any) -> None:
         """Notes the tensors and numbers in a value."""
-        for each in pytree.tree_leaves(value):
+        for each in map(tensor_or_number, pytree.tree_leaves(value)):
             if is_operand(each) and id(each) not in self.places:
                 self.places[id(each)] = len(self.found)
                 self.found.append(each)
@@ -71,9 +72,13 @@ class Operands:
     def swapped(self, value: Any, inside: Sequence[Any]) -> Any:
         """A value with the stand-ins in place of what they stand for."""
         leaves, spec = pytree.tree_flatten(value)
-        if not any(id(each) in self.places for each in leaves):
+        places = [self.places.get(id(tensor_or_number(each))) for each in leaves]
+        if all(place is None for place in places):
             return value
-        made = [inside[self.places[id(each)]] if id(each) in self.places else each for each in leaves]
+        made = [
+            each if place is None else Array(inside[place]) if isinstance(each, Array) else inside[place]
+            for each, place in zip(leaves, places, strict=True)
+        ]
         return pytree.tree_unflatten(made, spec)
 
     def rebound(self, function: Any, inside: Sequence[Any], seen: frozenset[int] = frozenset()) -> Any:
@@ -118,6 +123,11 @@ def contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return MISSING
+
+
+def tensor_or_number(value: Any) -> Any:
+    """A value, or the tensor in an array."""
+    return value.tensor if isinstance(value, Array) else value
 
 
 def is_operand(value: Any) -> bool:

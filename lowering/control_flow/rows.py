@@ -23,6 +23,7 @@ from lowering.control_flow.values import (
     outputs,
     user_line,
 )
+from lowering.direct.functions.arrays import Array, element
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
@@ -71,6 +72,8 @@ def elements_of(given: Any) -> Any:
     """What is iterated over, as `Open` where its length varies; anything else as it is."""
     if isinstance(given, torch.Tensor) and given.dim() and varies(given.shape[0]):
         return Open(given.shape[0], lambda i: row(given, i), lambda: given)
+    if isinstance(given, Array) and given.ndim and varies(given.shape[0]):
+        return Open(given.shape[0], lambda i: element(row(given.tensor, i)))
     if isinstance(given, GrownList):
         return given.elements()
     return given

@@ -22,6 +22,7 @@ from lowering.control_flow.rows import (
     open_zip,
 )
 from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
+from lowering.direct.functions.arrays import Array
 from lowering.errors import CaptureError
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -146,6 +147,8 @@ def traceable(function: Any) -> Any:
     method = getattr(function, "__self__", None)
     if isinstance(method, torch.Size):
         return partial(number_of_elements, method) if function.__name__ == "numel" else function
+    if isinstance(method, Array):
+        return partial(open_tolist, method.tensor) if function.__name__ == "tolist" else function
     if isinstance(method, torch.Tensor):
         return METHODS[function.__name__](method) if function.__name__ in METHODS else function
     try:

@@ -19,6 +19,7 @@ from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.capture.guards.comparisons import as_said
 from lowering.direct.tracer import Alike, Tracer
+from lowering.records.sizes import is_unbacked
 from lowering.records.types import DTYPES
 from lowering.tensors.shaping import slice_bounds
 
@@ -354,10 +355,12 @@ def with_diagonal(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
 
 
 def row_of(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
-    """select(x, dim, index), whose index lies within the dimension: of one that is a name, trials tell"""
+    """select(x, dim, index), whose index lies within the dimension: of sizes, where it is a name, trials tell"""
     given = {**dict(zip(("self", "dim", "index"), args, strict=False)), **kwargs}
     size, index = args[0].shape[axis_of(given["dim"], args[0].rank)], given["index"]
-    if type(index) is not int and type(size) is not int and not size.is_Symbol:
+    if type(index) is int or type(size) is int:
+        return
+    if not size.is_Symbol or any(is_unbacked(symbol.name) for symbol in index.free_symbols):
         tracer.asked.required(sympy.Lt(index, size))
         if not sympy.sympify(index).is_nonnegative:
             tracer.asked.required(sympy.Ge(index, -size))

@@ -24,17 +24,21 @@ from irkit import dims
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds
 from lowering.direct.control import higher_order
+from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
+from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.torch_internals import views_by_their_functions
 
+LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
+"""What gives the content of a tensor to Python or NumPy, and what stands for it."""
 SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
 
 
@@ -238,8 +242,8 @@ class Functions(TorchFunctionMode):
                 source=self.own.line(),
                 hint="assign the variable or the attribute (y = x), or copy the content (y.copy_(x))",
             )
-        if func is torch.Tensor.tolist and type(args[0]) is Traced:
-            return nested_lists(args[0])
+        if func in LEAVING and type(args[0]) is Traced:
+            return LEAVING[func](args[0])
         if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
             form = args[1] if len(args) > 1 else (kwargs or {}).get("memory_format", torch.contiguous_format)
             contiguous_to_all(self.own, args[0].handle, form)
@@ -253,9 +257,9 @@ class Functions(TorchFunctionMode):
             given, named = operator_with_sizes(func, args, kwargs or {})
             if given is not None:
                 return met(self.own, OPERATORS[func], given, named)
-        if func in INDEXING and not kwargs and type(args[0]) is Traced:
+        if func in INDEXING and not kwargs and (type(args[0]) is Traced or has_traced(args[1])):
             args = without_symbols(*args)
-            if len(args) == 3 and type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
+            if len(args) == 3 and type(args[0]) is type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
                 return write_places(self.own, *args)
         return func(*args, **(kwargs or {}))
 
@@ -342,6 +346,7 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
 
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
+    index = indices(index)
     parts = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, tuple) and any(map(holds_numbers, parts)):
         parts = [places_of(part) if holds_numbers(part) else part for part in parts]
@@ -357,10 +362,30 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
         if varies(part):
             after = sum(map(consumed, parts[place + 1 :]))
             dim = -1 - after if Ellipsis in kinds(parts[:place]) else sum(map(consumed, rest))
-            x = x.select(dim, part.item() if isinstance(part, torch.Tensor) else part)
+            x = x.select(dim, place_within(x.shape[dim], part.item() if isinstance(part, torch.Tensor) else part))
         else:
             rest.append(part)
     return (x, tuple(rest) or Ellipsis, *value)
+
+
+def place_within(size: Any, place: Any) -> Any:
+    """A place along an axis; in a body, where it is beyond the axis for the example, which need not come there, one
+    that is within it, under the condition that it is the same."""
+    node = getattr(place, "node", None)
+    if not isinstance(node, SizeNode) or not node.asked.inside:
+        return place
+    length = size.node.hint if isinstance(size, torch.SymInt) else size
+    if length < 1 or -length <= node.hint < length:
+        return place
+    torch._check(place < size)
+    torch._check(place >= -size)
+    return torch.sym_max(torch.sym_min(place, size - 1), -size)
+
+
+def has_traced(index: Any) -> bool:
+    """Whether a part of an index of a weight is a tensor that is traced, or a number that varies."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(each, Traced | torch.SymInt | slice | list | Array) for each in parts)
 
 
 def holds_numbers(part: Any) -> bool:

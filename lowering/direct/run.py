@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import attrs
@@ -37,6 +38,7 @@ from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
 from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
+from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
@@ -160,7 +162,9 @@ def run_once(
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
         keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
-        blocks.enter_context(patch_torch(Occasion("direct", module, keeping=keeping, places=places, traces=traces)))
+        chooses = partial(chosen_module, tracer)
+        occasion = Occasion("direct", module, keeping=keeping, places=places, traces=traces, chooses=chooses)
+        blocks.enter_context(patch_torch(occasion))
         attributes = blocks.enter_context(keep_unchanged(module, parts))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
@@ -172,9 +176,12 @@ def run_once(
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
-        for name, buffer in module.named_buffers() if parts.have_other_buffers() else ():
-            if name in parts.buffers and buffer is not parts.buffers[name]:
-                rebind(tracer, name, parts.buffers[name], buffer)
+        refuse_changed(tracer)
+        if parts.have_other_buffers():
+            with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+                for name, buffer in module.named_buffers():
+                    if name in parts.buffers and buffer is not parts.buffers[name]:
+                        rebind(tracer, name, parts.buffers[name], buffer)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
     changed = [SET.format(some_of(attributes))] if attributes else []

@@ -27,7 +27,7 @@ from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
-from lowering.capture.patches.kept_sizes import CHOSEN
+from lowering.capture.patches.kept_sizes import ASKED, CHOSEN
 from lowering.errors import LoweringError
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import calling_files
@@ -55,6 +55,7 @@ class Questions:
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
     around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch
     was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each.
+    `written` has the numbers of which the model asked the text.
     """
 
     line: Callable[[], str]
@@ -76,6 +77,7 @@ class Questions:
     inside: int = 0
     reached: Callable[[Any], Any] = id
     code: Callable[[], Any] = dict
+    written: dict[str, Any] = attrs.field(factory=dict)
     unstripped: bool = False
 
     def traces(self) -> bool:
@@ -228,7 +230,10 @@ class SizeNode(SymNode):
         return str(self.expr)
 
     def _graph_repr(self) -> Any:
-        return str(self.expr)
+        text = str(self.expr)
+        if self.kind is int:
+            self.asked.written[text] = torch.SymInt(self)
+        return text
 
     __str__ = __repr__ = str
 
@@ -255,7 +260,8 @@ class SizeNode(SymNode):
 
     def guard_float(self, file: Any = "", line: int = 0) -> float:
         if type(self._made) is not float:
-            if not any(is_unbacked(symbol.name) for symbol in self._made.free_symbols):
+            of_data = any(is_unbacked(symbol.name) for symbol in self._made.free_symbols)
+            if not of_data or ASKED.search(self.asked.line()):  # float(x) of data is a number in any case
                 self.asked.fixed[self._made] = self.asked.code()
             self.asked.condition(self.eq(self.wrap_float(self.hint)).expr, True)
         return float(self.hint)

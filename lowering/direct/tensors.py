@@ -134,5 +134,10 @@ class Traced(torch.Tensor):
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Traced({self.handle.value.type!r})"
 
+    def __format__(self, spec: str) -> str:
+        if self.dim() or self.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+            return object.__format__(self, spec)
+        return format(self.item(), spec)
+
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()

@@ -125,7 +125,7 @@ class Tracer:
     `missed` counts. `alive` has weak references to the tensors that were made,
     `written` tells of each write when its memory was made, `drawn` has the lines that draw from generators that the
     model seeds, `effects` counts what else operators do beside making values; `likes` has the numbers of modules that
-    are equal but for their weights, `unequal` says that some were not.
+    are equal but for their weights, `unequal` says that some were not; `chosen` are those with weights that data chose.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
@@ -183,6 +183,7 @@ class Tracer:
     written: list[int] = attrs.field(factory=list)
     drawn: dict[str, None] = attrs.field(factory=dict)
     likes: Likes = attrs.field(factory=Likes)
+    chosen: list[Any] = attrs.field(factory=list)
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
     functions: Any = None

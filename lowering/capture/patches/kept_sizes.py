@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from lowering.capture.patches.arrays_of_tensors import OfTensor
+
 ASKED = re.compile(r"\b(int|len)\(")
 CHOSEN = re.compile(r"(?<![\w.])(min|max)\(")
 """A line that calls Python's min or max."""
@@ -68,7 +70,8 @@ class Float(float, metaclass=Meta):
 
 def length(value: Any) -> Any:
     """len, but of a tensor the size, which may vary."""
-    return value.shape[0] if isinstance(value, torch.Tensor) and value.ndim else len(value)
+    tensor = value.tensor if isinstance(value, OfTensor) else value
+    return tensor.shape[0] if isinstance(tensor, torch.Tensor) and tensor.ndim else len(value)
 
 
 def smallest(*values: Any, **named: Any) -> Any:

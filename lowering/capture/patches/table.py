@@ -16,7 +16,9 @@ import attrs
 import torch
 
 from lowering.capture.patches import settings
+from lowering.capture.patches.arrays_of_tensors import arrays_of_tensors
 from lowering.capture.patches.batch_rules import batch_rules
+from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.kept_sizes import sizes_kept
 from lowering.capture.patches.module_to import converting_modules
@@ -38,7 +40,7 @@ class Occasion:
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int(), min() and the like in the
     module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
     `nested` that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers
-    whether TorchScript's tracer is at work.
+    whether TorchScript's tracer is at work, `chooses` which module of a list is meant by a place that data tells.
     """
 
     deed: Deed
@@ -50,6 +52,7 @@ class Occasion:
     places: Sequence[Any] = ()
     heard: Heard = attrs.field(factory=Heard)
     traces: Callable[[], bool] | None = None
+    chooses: Callable[[Any, Any], Any] | None = None
 
     @property
     def exports(self) -> bool:
@@ -134,6 +137,24 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: batch_rules(),
+    ),
+    Patch(
+        "arrays_of_tensors",
+        ("torch.from_numpy",),
+        "what .numpy() gives of a tensor without numbers is no array of NumPy's",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: arrays_of_tensors(),
+    ),
+    Patch(
+        "modules_chosen",
+        (
+            "torch.nn.ModuleList.__getitem__", "torch.nn.ModuleDict.__getitem__", "torch.nn.Sequential.__getitem__",
+        ),
+        "a place among modules that data tells is made a number, or the text of one",
+        "2.13",
+        lambda at: at.chooses is not None,
+        lambda at: modules_chosen(at.chooses),  # type: ignore[arg-type]
     ),
     Patch(
         "packed_sequences",

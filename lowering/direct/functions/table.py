@@ -15,9 +15,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from lowering.direct.functions.arrays import Array
 from lowering.direct.functions.images import affine_grid, shuffled_pixels, unshuffled_pixels
 from lowering.direct.functions.numbers import (
-    NUMBERS,
     evenly_spaced,
     frequencies,
     half_frequencies,
@@ -58,8 +58,16 @@ DEFAULTS: Mapping[Any, Sequence[tuple[str, Any]]] = types.MappingProxyType({
 
 
 def tensor_of_sizes(data: Any, dtype: Any = None, **more: Any) -> Any:
-    """torch.tensor(data), of nested lists of numbers of which some vary; None where none does."""
+    """torch.tensor(data), of nested lists of numbers of which some vary, or of what stands for an array; None where
+    torch must take it."""
+    if isinstance(data, Array):
+        return data.tensor.to(dtype or data.tensor.dtype, copy=True)
     return tensor_of(data, dtype) if has_symbols(data) else None
+
+
+def tensor_in_place(data: Any, dtype: Any = None, **more: Any) -> Any:
+    """torch.as_tensor(data), of an array in its memory; otherwise as `tensor_of_sizes`."""
+    return data.tensor.to(dtype or data.tensor.dtype) if isinstance(data, Array) else tensor_of_sizes(data, dtype)
 
 
 ATTRIBUTES: Mapping[Any, tuple[int, ...]] = types.MappingProxyType({
@@ -92,7 +100,7 @@ def plain_number(given: Any) -> Any:
 
 
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
-    torch.linspace: evenly_spaced, **dict.fromkeys(NUMBERS, tensor_of_sizes), **POOLS,
+    torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
 })  # fmt: skip

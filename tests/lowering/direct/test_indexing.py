@@ -91,3 +91,23 @@ def test_lists_of_places_hold_numbers_that_vary():
         x = torch.rand(4, n)
         for one, other in zip(program(x, others), marked(x, others), strict=True):
             assert torch.equal(one, other)
+
+
+WEIGHT = torch.randn(4, 3, 5)
+
+
+def of_a_weight(places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    written = WEIGHT.clone()
+    written[places.max()] = 0.0
+    return WEIGHT[places.max()], WEIGHT[places.min(), 1:, places.min()], WEIGHT[: places.max()], written
+
+
+def test_tensors_are_places_and_ends_in_weights():
+    """torch makes a number of each, which is the example's."""
+    program = irkit.to_onnx(of_a_weight, (torch.tensor([1, 3, 2]),), dynamic_shapes=({0: "n"},), capture="direct")
+    for places in [0, 2], [-1], [2, 2, 1, 0], [-3, 3]:
+        given = torch.tensor(places)
+        for one, other in zip(program(given), of_a_weight(given), strict=True):
+            assert torch.equal(one, other)
+    with pytest.raises(irkit.ContractError):
+        program(torch.tensor([4]))

@@ -240,6 +240,25 @@ def test_a_buffer_that_becomes_another_tensor_is_state() -> None:
     assert model.count == 0 and model.sum.abs().sum() == 0
 
 
+def test_a_buffer_that_becomes_another_tensor_need_not_be_read() -> None:
+    class Scaling(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.ones(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.scale = x.sum(0)
+            return x * self.scale
+
+    program = irkit.to_onnx(Scaling(), (torch.ones(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    state: Any = None
+    for n in (1, 0, 5):
+        x = torch.randn(n, 4)
+        found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, x * x.sum(0))
+        torch.testing.assert_close(torch.as_tensor(state["scale"]), x.sum(0))
+
+
 def test_what_a_model_keeps_in_other_attributes_is_said_and_put_back() -> None:
     model = Noting()
     program = irkit.to_onnx(model, (torch.ones(3),), capture="direct")

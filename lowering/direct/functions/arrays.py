@@ -1,0 +1,332 @@
+"""`x.numpy()` of a traced tensor: what NumPy's array would do, done by the tensor, of which nobody has the numbers."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from lowering.capture.patches.arrays_of_tensors import OfTensor
+from lowering.direct.functions.numbers import nested_lists, tensor_of
+from lowering.errors import LoweringError
+
+DTYPES: Mapping[Any, Any] = types.MappingProxyType({
+    np.dtype(name): getattr(torch, "bool" if name == "bool" else name)
+    for name in ("bool", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+})  # fmt: skip
+"""The element types that NumPy and torch have in common, but for those without a sign, whose sums differ."""
+OF_TORCH: Mapping[Any, Any] = types.MappingProxyType({kind: name for name, kind in DTYPES.items()})
+NUMBERS = (torch.bool, torch.int64, torch.float64)
+"""The types of which an element is a number of Python's, or one of NumPy's that is counted with as it is."""
+
+
+def operators(
+    ufunc: np.ufunc,
+) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The methods of an array behind a + b, its reverse, and a += b."""
+    return (
+        lambda own, other: ufunc(own, other), lambda own, other: ufunc(other, own),
+        lambda own, other: ufunc(own, other, out=(own,)),
+    )  # fmt: skip
+
+
+class Array(OfTensor):
+    """An array of NumPy's whose content is that of a traced tensor, in the same memory. An element is a number that
+    varies, or an array without dimensions where NumPy counts otherwise with it than Python does."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        if tensor.dtype not in OF_TORCH:
+            raise refusal(f"an array of {tensor.dtype}")
+        self.tensor = tensor
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes."""
+        return tuple(self.tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return self.tensor.dim()
+
+    @property
+    def size(self) -> Any:
+        """How many elements it has."""
+        return self.tensor.numel()
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its elements."""
+        return OF_TORCH[self.tensor.dtype]
+
+    @property
+    def T(self) -> Array:
+        """The array with its axes in reverse."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        if isinstance(self.tensor.shape[0], torch.SymInt):  # torch, where it is an index, takes that for no sequence
+            raise refusal("len(array)", "write array.shape[0]")
+        return len(self.tensor)
+
+    def __bool__(self) -> bool:
+        return bool(self.tensor)
+
+    def __int__(self) -> int:
+        return int(self.tensor)
+
+    def __float__(self) -> float:
+        return float(self.tensor)
+
+    def __index__(self) -> int:
+        return self.tensor.__index__()
+
+    def __repr__(self) -> str:
+        return f"Array({self.tensor!r})"
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([element(each) for each in self.tensor.unbind(0)])
+
+    def __getitem__(self, place: Any) -> Any:
+        return element(self.tensor[indices(place)])
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.tensor[indices(place)] = value.tensor if isinstance(value, Array) else value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise refusal(f"ndarray.{name}")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return refuse_numpy(self)
+
+    # ---- what it becomes
+
+    def tolist(self) -> Any:
+        """Nested lists of its numbers."""
+        return nested_lists(self.tensor)
+
+    def item(self, *place: int) -> Any:
+        """One of its numbers."""
+        return (self.tensor[place] if place else self.tensor).item()
+
+    def astype(self, dtype: Any) -> Array:
+        """The array with elements of another type."""
+        return Array(self.tensor.to(torch_type(dtype), copy=True))
+
+    def copy(self) -> Array:
+        """The array in a memory of its own."""
+        return Array(self.tensor.clone())
+
+    def reshape(self, *shape: Any) -> Array:
+        """The elements in other axes."""
+        return Array(self.tensor.reshape(*shape))
+
+    def ravel(self) -> Array:
+        """The elements one behind the other."""
+        return Array(self.tensor.reshape(-1))
+
+    def flatten(self) -> Array:
+        """The elements one behind the other, in a memory of its own."""
+        return self.ravel().copy()
+
+    def squeeze(self, axis: Any = None) -> Array:
+        """The array without axes of length 1, or without one of them."""
+        return Array(self.tensor.squeeze() if axis is None else self.tensor.squeeze(axis))
+
+    def transpose(self, *axes: Any) -> Array:
+        """The array with its axes in another order."""
+        order = axes[0] if len(axes) == 1 else axes
+        return Array(self.tensor.permute(*order) if order else self.tensor.permute(*reversed(range(self.ndim))))
+
+    def cumsum(self, axis: int | None = None) -> Array:
+        """The sums up to each element."""
+        return Array(self.ravel().tensor.cumsum(0) if axis is None else self.tensor.cumsum(axis))
+
+    def argsort(self, axis: int | None = -1, **how: Any) -> Array:
+        """Where the elements stand in order."""
+        if how.keys() - {"kind", "stable"}:
+            raise refusal("ndarray.argsort with these arguments")
+        along = self.ravel() if axis is None else self
+        return Array(torch.argsort(along.tensor, dim=-1 if axis is None else axis, stable=True))
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """Where the elements are that are not 0, along each axis."""
+        return tuple(map(Array, self.tensor.nonzero(as_tuple=True)))
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The sum along axes."""
+        return element(self.tensor.sum(axes_of(self, axis), keepdim=keepdims))
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The mean along axes, of integers a double."""
+        floats = self.tensor if self.tensor.is_floating_point() else self.tensor.double()
+        return element(floats.mean(axes_of(self, axis), keepdim=keepdims))
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The greatest along axes."""
+        return element(self.tensor.amax(axes_of(self, axis), keepdim=keepdims))
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The smallest along axes."""
+        return element(self.tensor.amin(axes_of(self, axis), keepdim=keepdims))
+
+    def argmax(self, axis: int | None = None) -> Any:
+        """Where the greatest is."""
+        return element(self.tensor.argmax(axis))
+
+    def argmin(self, axis: int | None = None) -> Any:
+        """Where the smallest is."""
+        return element(self.tensor.argmin(axis))
+
+    def any(self, axis: int | None = None) -> Any:
+        """Whether one is true."""
+        return element(self.tensor.any() if axis is None else self.tensor.any(axis))
+
+    def all(self, axis: int | None = None) -> Any:
+        """Whether all are true."""
+        return element(self.tensor.all() if axis is None else self.tensor.all(axis))
+
+    # ---- functions of NumPy's
+
+    __add__, __radd__, __iadd__ = operators(np.add)
+    __sub__, __rsub__, __isub__ = operators(np.subtract)
+    __mul__, __rmul__, __imul__ = operators(np.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = operators(np.true_divide)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = operators(np.floor_divide)
+    __mod__, __rmod__, __imod__ = operators(np.remainder)
+    __and__, __rand__, __iand__ = operators(np.bitwise_and)
+    __or__, __ror__, __ior__ = operators(np.bitwise_or)
+    __lt__, __le__, __gt__, __ge__ = (
+        operators(each)[0] for each in (np.less, np.less_equal, np.greater, np.greater_equal)
+    )
+    __eq__, __ne__ = (operators(each)[0] for each in (np.equal, np.not_equal))
+    __hash__ = None  # type: ignore[assignment]
+
+    def __neg__(self) -> Any:
+        return np.negative(self)
+
+    def __abs__(self) -> Any:
+        return np.absolute(self)
+
+    def __invert__(self) -> Any:
+        return np.invert(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, out: Any = (None,), **named: Any) -> Any:
+        (into,) = out
+        if method != "__call__" or named or ufunc not in UFUNCS or not (into is None or isinstance(into, Array)):
+            raise refusal(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
+        if ufunc in DIVIDING and (isinstance(given[1], Array | np.ndarray | torch.SymInt) or not given[1]):
+            raise refusal(f"np.{ufunc.__name__} by numbers that may be 0")
+        *kinds, made = ufunc.resolve_dtypes((*map(kind_of, given), None))
+        if made not in DTYPES or any(kind not in DTYPES for kind in kinds):
+            raise refusal(f"np.{ufunc.__name__} of these types")
+        found = UFUNCS[ufunc](*(operand(each, DTYPES[kind]) for each, kind in zip(given, kinds, strict=True)))
+        if into is None:
+            return element(found.to(DTYPES[made]))
+        if not np.can_cast(made, into.dtype, "same_kind"):
+            raise refusal(f"np.{ufunc.__name__} into {into.dtype}")
+        into.tensor.copy_(found)
+        return into
+
+    def __array_function__(self, func: Any, kinds: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        name = func.__name__
+        if name in JOINING:
+            parts = [operand(each, kind) for kind in [common_type(args[0])] for each in args[0]]
+            return Array(JOINING[name](parts, *args[1:], **kwargs))
+        if name in METHODS and args and args[0] is self:
+            return getattr(self, name)(*args[1:], **kwargs)
+        raise refusal(f"np.{name}")
+
+
+def element(tensor: torch.Tensor) -> Any:
+    """What NumPy gives for a result: an array, or where it has no dimensions the number in it."""
+    if tensor.dim():
+        return Array(tensor)
+    return tensor.item() if tensor.dtype in NUMBERS else Array(tensor.clone())
+
+
+def indices(place: Any) -> Any:
+    """An index with tensors in the place of arrays."""
+    if isinstance(place, tuple):
+        return tuple(map(indices, place))
+    return place.tensor if isinstance(place, Array) else place
+
+
+def axes_of(array: Array, axis: Any) -> tuple[int, ...]:
+    """The axes that are meant, all of them by None."""
+    return tuple(range(array.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+
+
+def torch_type(dtype: Any) -> torch.dtype:
+    """The type of torch's for one of NumPy's. Raises LoweringError where there is none."""
+    found = DTYPES.get(np.dtype(dtype))
+    if found is None:
+        raise refusal(f"ndarray.astype({dtype})")
+    return found
+
+
+def kind_of(given: Any) -> Any:
+    """What NumPy goes by for the type of a result: the type of an array, or int, float or bool for a number."""
+    if isinstance(given, Array | np.ndarray | np.generic):
+        return given.dtype
+    for kind, symbolic in ((bool, torch.SymBool), (int, torch.SymInt), (float, torch.SymFloat)):
+        if type(given) is kind or isinstance(given, symbolic):
+            return np.dtype(bool) if kind is bool else kind
+    raise refusal(f"an array beside {type(given).__name__}")
+
+
+def common_type(parts: Sequence[Any]) -> torch.dtype:
+    """The type that arrays are joined in."""
+    kinds = [kind_of(each) for each in parts]
+    if any(kind is int or kind is float for kind in kinds):
+        raise refusal("an array joined with numbers")
+    return torch_type(np.result_type(*kinds))
+
+
+def operand(given: Any, kind: torch.dtype) -> torch.Tensor:
+    """An operand as a tensor of a type."""
+    if isinstance(given, Array):
+        return given.tensor.to(kind)
+    if isinstance(given, np.ndarray | np.generic):
+        return torch.as_tensor(np.array(given)).to(kind)
+    return tensor_of(given, kind)
+
+
+def refusal(what: str, hint: str = "compute with the tensor itself, by torch's functions") -> LoweringError:
+    """The error for what is done with an array and is not met."""
+    return LoweringError(
+        f"{what} asks for the numbers of a tensor, which has none while the model is traced", hint=hint
+    )
+
+
+def refuse_numpy(given: Any) -> Any:
+    """Raises LoweringError: NumPy asks for the numbers of a tensor."""
+    raise refusal("a function of NumPy's")
+
+
+UFUNCS: Mapping[Any, Callable[..., torch.Tensor]] = types.MappingProxyType({
+    np.add: torch.add, np.subtract: torch.sub, np.multiply: torch.mul, np.true_divide: torch.true_divide,
+    np.negative: torch.neg, np.absolute: torch.abs, np.sqrt: torch.sqrt, np.exp: torch.exp, np.log: torch.log,
+    np.maximum: torch.maximum, np.minimum: torch.minimum, np.floor: torch.floor, np.ceil: torch.ceil,
+    np.less: torch.lt, np.less_equal: torch.le, np.greater: torch.gt, np.greater_equal: torch.ge,
+    np.equal: torch.eq, np.not_equal: torch.ne, np.logical_and: torch.logical_and, np.logical_or: torch.logical_or,
+    np.logical_not: torch.logical_not, np.bitwise_and: torch.bitwise_and, np.bitwise_or: torch.bitwise_or,
+    np.invert: torch.bitwise_not, np.isnan: torch.isnan, np.isfinite: torch.isfinite,
+    np.floor_divide: torch.floor_divide, np.remainder: torch.remainder,
+})  # fmt: skip
+"""What computes a function on elements, its operands being of the types that NumPy computes it in."""
+DIVIDING = (np.floor_divide, np.remainder)
+JOINING: Mapping[str, Callable[..., torch.Tensor]] = types.MappingProxyType(
+    {"concatenate": torch.cat, "stack": torch.stack}
+)
+METHODS = frozenset(
+    "cumsum argsort nonzero sum mean max min argmax argmin any all reshape ravel squeeze transpose copy".split()
+)
+"""Functions of NumPy's that are methods of an array, too."""

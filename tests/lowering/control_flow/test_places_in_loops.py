@@ -1,0 +1,50 @@
+"""Rows that a loop takes by its number, and parts as long as data says, are those of any number of rounds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import irkit
+
+
+def smoothed(x: torch.Tensor) -> torch.Tensor:
+    state, found = x[:, 0], torch.zeros_like(x)
+    for step in range(x.shape[1]):
+        state = 0.9 * state + 0.1 * x[:, step]
+        if step > 1:
+            state = state - x[:, step - 2]
+        found[:, step] = state
+    return found
+
+
+def test_a_row_that_a_round_takes_is_bound_by_the_size_not_by_the_example() -> None:
+    program = irkit.to_onnx(
+        smoothed, (torch.rand(2, 5),), dynamic_shapes=({0: "batch", 1: "n"},), capture="direct", rewrite=True
+    )
+    for shape in ((2, 5), (1, 9), (7, 3), (3, 1), (0, 12)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(program(x), smoothed(x))
+
+
+def means(x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    found = []
+    for row in range(x.shape[0]):
+        length = int(torch.round(parts[row] * x.shape[1]))
+        found.append(x[row, :length].sum(0))
+    return torch.stack(found)
+
+
+def beginning(x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    return x[:, : int(torch.round(parts[0] * x.shape[1]))]
+
+
+@pytest.mark.parametrize("model", [means, beginning])
+def test_a_length_of_data_is_made_an_integer(model: object) -> None:
+    shapes = ({0: "batch", 1: "n"}, {0: "batch"})
+    program = irkit.to_onnx(
+        model, (torch.rand(2, 8), torch.tensor([1.0, 0.5])), dynamic_shapes=shapes, capture="direct", rewrite=True
+    )
+    for batch, n in (2, 8), (1, 9), (4, 30), (3, 1), (2, 0):
+        args = torch.rand(batch, n), torch.rand(batch)
+        torch.testing.assert_close(program(*args), model(*args))  # type: ignore[operator]
