@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 import attrs
 import numpy as np
@@ -93,8 +92,8 @@ class Inputs:
 
 @attrs.frozen
 class Truth:
-    """Whether a condition holds, and whether it says anything, which it does not where it divides by 0 or 64 bits do not
-    hold a number in it."""
+    """Whether a condition holds, and whether it says anything, which it does not where it divides by 0, or where 64
+    bits do not hold a number in it."""
 
     flag: Value
     said: Value

@@ -305,7 +305,7 @@ def is_too_wide(number: Any) -> bool:
 
 
 def within(relation: Any) -> Any:
-    """A relation of an integer of 64 bits to one that is beyond, as a relation to the end of these: the integer is still
+    """A relation of an integer of 64 bits to one that is beyond, as a relation to the end of these: the first is still
     computed, so that it is asked whether 64 bits hold it."""
     one, end = relation.lhs, 2**63 - 1 if relation.rhs > 0 else -(2**63)
     if isinstance(relation, sympy.Eq | sympy.Ne):
