@@ -11,6 +11,7 @@ import torch
 
 from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
+from lowering.control_flow.shared_memory import Left, link_alike, link_results, memories_around, refuse_twice
 from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
 
 WHERE = ("where the condition holds", "where it does not")
@@ -36,6 +37,7 @@ class Branches:
     slots: list[Slot] | None = None
     params: tuple[str, ...] = ()
     kept: list[Written | None] = attrs.field(factory=list)
+    left: list[list[Left]] = attrs.field(factory=list)
 
     def run(self) -> Any:
         """The results, as the branch that is taken gives them."""
@@ -47,12 +49,14 @@ class Branches:
             if name in self.written and is_copied(value):
                 self.places[place] = Written(value)
         self.kept = written_attributes(self.attributes)
+        refuse_twice([(self.params[i], self.given[i]) for i in self.places])
         self.operands.gather(list(self.given))
         self.operands.gather([getattr(holder, name, None) for holder, name in self.attributes])
         self.operands.gather_from(*self.sides)
         found: list[Any] = []
         for _ in range(TRIES):
             try:
+                self.left.clear()
                 with undone([test, *self.operands.found]):
                     bodies = [self.body(place) for place in (0, 1)]
                     found = torch.ops.higher_order.cond(test, *bodies, self.operands.passed)
@@ -81,6 +85,9 @@ class Branches:
         own = [each for place, each in enumerate(given) if place not in self.places]
         with refuse_side_effects(side, bound, self.given, own), attributes_kept(self.attributes):
             begin_attributes(self.attributes, self.kept, self.operands, inside)
+            copied = [each for each in (*self.places.values(), *self.kept) if each is not None]
+            both = [*inside, *(each.copy for each in copied)], [*self.operands.found, *(e.original for e in copied)]
+            link_alike(*both)
             result = bound(*given)
             after = end_attributes(self.attributes, self.kept)
         found = list(result) if self.names else [result]
@@ -91,16 +98,22 @@ class Branches:
         contents = [each.content() for each in self.places.values()]
         copies = {id(each.copy): content for each, content in zip(self.places.values(), contents, strict=True)}
         found = [copies.get(id(each), each) for each in found]
-        return [self.operands.outside(each, inside) for each in (*found, *contents, *after)]
+        every = [self.operands.outside(each, inside) for each in (*found, *contents, *after)]
+        around = memories_around(*both)
+        self.left.append([Left.of(name, each, around) for name, each in zip(self.every(), every, strict=True)])
+        return every
+
+    def every(self) -> list[str]:
+        """The names of what a branch leaves."""
+        written = [self.params[place] for place in self.places]
+        return [*(self.names or [""]), *written, *(name for _, name in self.attributes)]
 
     def slots_of(self, place: int, values: Sequence[Any]) -> Sequence[Slot]:
         """The slots of what a branch leaves. Raises Again where the other branch was traced with others."""
         if place == 0:
             self.first[:] = values
             return [slot_of(each) for each in values] if self.slots is None else self.slots
-        written = [self.params[place] for place in self.places]
-        every = [*(self.names or [""]), *written, *(name for _, name in self.attributes)]
-        found = [merged_slot(n, a, b, WHERE) for n, a, b in zip(every, self.first, values, strict=True)]
+        found = [merged_slot(n, a, b, WHERE) for n, a, b in zip(self.every(), self.first, values, strict=True)]
         before = [slot_of(each) for each in self.first] if self.slots is None else self.slots
         if found != before:
             raise Again(found)
@@ -114,12 +127,17 @@ class Branches:
             rebuilt(next(slots), tensors, partial(nothing, name, value))
             for name, value in zip(names, self.first, strict=False)
         ]
+        contents = []
         for place, each in self.places.items():
             content = each.end(rebuilt(next(slots), tensors, partial(Undefined, self.params[place], ONE)))
             if self.params[place] in self.names and all(each.same[-2:]):
                 found[self.names.index(self.params[place])] = content
+            contents.append(content)
         for (holder, name), each in zip(self.attributes, self.kept, strict=True):
             set_attribute(holder, name, each, rebuilt(next(slots), tensors, partial(Undefined, name, ONE)))
+        every = [*found, *contents, *(getattr(holder, name, None) for holder, name in self.attributes)]
+        for left in self.left:
+            link_results(left, every)
         return tuple(found) if self.names else found[0]
 
 

@@ -32,6 +32,16 @@ from lowering.control_flow.ragged import (
     with_totals,
 )
 from lowering.control_flow.rows import Element, GrowingList, GrownList, Rows, gained_rows
+from lowering.control_flow.shared_memory import (
+    Left,
+    Moved,
+    left_by_round,
+    link_alike,
+    link_results,
+    memories_of,
+    origins_of,
+    refuse_twice,
+)
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
     Maybe,
@@ -83,6 +93,7 @@ class Loop:
     spliced: dict[int, Element] = attrs.field(factory=dict)
     growing: bool = False
     ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
+    left: list[Left] = attrs.field(factory=list)
 
     def run(self) -> tuple[Any, ...]:
         """What is carried in the end."""
@@ -90,6 +101,7 @@ class Loop:
             if name in self.written and is_copied(value):
                 self.places[place] = Written(value)
         self.kept = written_attributes(self.attributes)
+        refuse_twice([(self.name(i), self.first[i]) for i in self.places])
         self.operands.gather_from(self.test, self.step)
         every = self.every()
         self.slots = [loose(each) for each in every]
@@ -304,6 +316,9 @@ class Loop:
                 if not isinstance(value, Undefined):
                     setattr(holder, name, value)
             begin_attributes(self.attributes, self.kept, Operands(), ())
+            held = [self.copies.get(i, each) for i, each in enumerate(values) if i not in self.rows]
+            first = [each for i, each in enumerate(self.every()) if i not in self.rows]
+            link_alike([*inside, *held], [*self.operands.found, *first])
             found = list(step(*given[:count]))
             found += end_attributes(self.attributes, self.kept)
         for place, each in self.places.items():
@@ -311,6 +326,7 @@ class Loop:
                 each.same.append(found[place] is each.copy)
                 each.changed = each.changed or found[place] is each.copy
         found = [self.operands.outside(each, inside) if i not in self.rows else each for i, each in enumerate(found)]
+        self.left = self.left_by(values, found, inside)
         slots, rows = [], dict(self.rows)
         for place, (before, after) in enumerate(zip(values, found, strict=True)):
             if place in rows:
@@ -329,6 +345,28 @@ class Loop:
         if slots != self.slots or set(rows) != set(self.rows):
             raise Again((slots, rows))
         return found
+
+    @property
+    def copies(self) -> dict[int, Any]:
+        """What a round writes in the stead of variables and attributes, by their places."""
+        count, kept = len(self.names), [(i, each) for i, each in enumerate(self.kept) if each is not None]
+        own = {place: each.copy for place, each in self.places.items() if place not in self.rows}
+        return own | {count + number: each.copy for number, each in kept}
+
+    def left_by(self, values: Sequence[Any], found: Sequence[Any], inside: Sequence[Any]) -> list[Left]:
+        """What memories a round leaves, that began with these values and stand-ins. Raises CaptureError where a later
+        round would write what another result has."""
+        gained = {}
+        for place, (before, after) in enumerate(zip(values, found, strict=True)):
+            if isinstance(after, GrowingList):
+                gained[place] = [*after.gained, *after.joined]
+            elif self.grows(place, before, after):
+                gained[place] = list(after)[len(before) :]
+        copies, own = self.copies, [(i, each) for i, each in enumerate(values) if i not in self.rows]
+        origins = origins_of(inside, self.operands.found, values, copies)
+        tensors = [(i, each) for i, each in copies.items() if isinstance(each, torch.Tensor)]
+        written = {i for i, each in (*own, *tensors) if any(m.version for m in memories_of([each]))}
+        return left_by_round([self.name(i) for i in range(len(found))], found, gained, origins, written)
 
     def refuse_unequal(self, place: int, slot: Slot, gained: Sequence[Any], number: Any, inside: Sequence[Any]) -> None:
         """Raises Ragged where a list gains tensors whose sizes a round tells; `number` is that of the round."""
@@ -407,11 +445,15 @@ class Loop:
                     continue
                 rows = in_pieces(rows, columns, wholes, front)
             found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
+        for place in gained:
+            Moved.leave(self.first[place], self.name(place))
         count = len(self.names)
         for (holder, name), each, value in zip(self.attributes, self.kept, found[count:], strict=True):
             if each is not None:
                 each.changed = True
             set_attribute(holder, name, each, value)
+        after = [*found[:count], *(getattr(holder, name, None) for holder, name in self.attributes)]
+        link_results(self.left, after, self.every())
         return tuple(found[: min((first for first, _ in self.ragged.values()), default=count)])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.control_flow.shared_memory import Holder, link_element
 from lowering.control_flow.values import user_line
 from lowering.errors import CaptureError
 
@@ -22,12 +23,17 @@ SOME = "a list that is joined has an element"
 
 
 @attrs.frozen(eq=False)
-class Pieces:
+class Pieces(Holder):
     """Tensors that differ along one axis: `joined` along it, and the `lengths` that they have there, int64[count]."""
 
     joined: torch.Tensor
     lengths: torch.Tensor
     axis: int
+
+    @property
+    def held(self) -> Sequence[Any]:
+        """What is joined."""
+        return (self.joined,)
 
     @property
     def shape(self) -> tuple[Any]:
@@ -42,7 +48,9 @@ class Pieces:
 
     def part(self, start: Any, length: Any) -> torch.Tensor:
         """So much of what is joined, from a start."""
-        return self.joined.index_select(self.axis, torch.arange(length) + start)
+        found = self.joined.index_select(self.axis, torch.arange(length) + start)
+        link_element(found, self.joined)
+        return found
 
     def __getitem__(self, place: Any) -> Any:
         if not isinstance(place, slice):
@@ -113,6 +121,7 @@ class Blocks(Pieces):
             torch._check(each >= 0)
         length = reduce(operator.mul, numbers)
         part = self.joined.index_select(0, torch.arange(length) + (end - length))
+        link_element(part, self.joined)
         return part.reshape(*numbers, *self.joined.shape[1:]).movedim([*range(len(numbers))], [*self.axes])
 
     def even(self) -> torch.Tensor:

@@ -142,6 +142,7 @@ def joining_step(
             return (*found, *wholes.values())  # which is refused
         for number, element in enumerate(grown.gained):
             leaves, spec = pytree.tree_flatten(element)
+            grown.joined += [leaves[column] for column in columns]
             for column, each in columns.items():
                 wholes[column] = each.joined(wholes[column], leaves[column], grown.at_front)
                 leaves[column] = each.sizes(leaves[column])

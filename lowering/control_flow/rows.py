@@ -11,6 +11,7 @@ import torch
 
 from irkit.support.arguments import type_text
 from lowering.control_flow.pieces import SOME, Blocks, Pieces, joined_parts, split_pieces
+from lowering.control_flow.shared_memory import Holder
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -165,12 +166,13 @@ def open_len(given: Any) -> Any:
 class GrowingList(list[Any]):
     """A list in a round of a loop on data: what the round appends is noted. Of what was there before only the last
     element is at hand, which `last` gives. Where it gains all elements of another list whose length varies, `spliced`
-    says what these are, and one tensor of them is what is gained."""
+    says what these are, and one tensor of them is what is gained. `joined` has what was appended and is joined."""
 
     def __init__(self, name: str, last: Callable[[], Any]) -> None:
         super().__init__()
         self.name, self.last = name, last
         self.gained: list[Any] = []
+        self.joined: list[Any] = []
         self.at_front = False
         self.spliced: Element | None = None
 
@@ -222,13 +224,18 @@ class GrowingList(list[Any]):
     pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
 
 
-class Rows:
+class Rows(Holder):
     """Elements of a list that a loop on data made, of which only data tells how many there are: the parts of each,
     stacked, or as pieces, and the structure that they have in an element; `same` has the one that all of them are,
     where there is one. `torch.stack` and `torch.cat` take it among tensors."""
 
     def __init__(self, parts: Sequence[Any], element: Element, same: list[Any] | None = None) -> None:
         self.parts, self.element, self.same = tuple(parts), element, same
+
+    @property
+    def held(self) -> Sequence[Any]:
+        """The parts."""
+        return self.parts
 
     @property
     def stacked(self) -> torch.Tensor:
@@ -361,7 +368,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     return torch.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
-class GrownList(Gathered):
+class GrownList(Gathered, Holder):
     """A list to which a loop on data added: what it held before, and `Rows`. It is read by number, in parts, by a loop,
     by torch.stack, torch.cat and torch.tensor."""
 
@@ -375,6 +382,11 @@ class GrownList(Gathered):
             )
         super().__init__(every)
         self.name, self.element = name, element
+
+    @property
+    def held(self) -> Sequence[Any]:
+        """What it held before, and the rows."""
+        return [*list.__iter__(self)]
 
     @classmethod
     def grown(cls, own: Iterable[Any], rows: Rows, name: str, *, at_front: bool = False) -> GrownList:

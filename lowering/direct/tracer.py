@@ -327,7 +327,8 @@ class Tracer:
         """What a tensor holds now, where it was made."""
         memory = handle.memory
         while memory.stale:
-            memory.stale.pop()()
+            memory.stale[-1]()  # which stays where it refuses: it is read more than once
+            memory.stale.pop()
         if handle.version != memory.version:
             if memory.torn:
                 raise LoweringError(

@@ -1,0 +1,205 @@
+"""What leaves branches and loops on data may share memory with other tensors: then it is refused to write one of them
+and to read another after that, since eager writes both; everything else is as in eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import irkit
+from irkit.errors import IrkitError
+
+
+def appended_view_of_what_a_loop_writes(x: Tensor, n: Tensor) -> Any:
+    out, y = [], x * 1
+    for _ in n.tolist():
+        out.append(y[:2])
+        y.add_(1)
+    return torch.cat(out)
+
+
+def appended_tensor_that_the_next_round_writes(x: Tensor, n: Tensor) -> Any:
+    out, h = [], x * 1
+    for k in n.tolist():
+        h.add_(k)
+        h = h * 2
+        out.append(h)
+    return torch.stack(out), h
+
+
+def appended_view_of_what_is_written_later(x: Tensor, n: Tensor) -> Any:
+    out, y = [], x * 1
+    for _ in n.tolist():
+        out.append(y[:2])
+    y.mul_(10)
+    return torch.cat(out)
+
+
+def element_that_is_written(x: Tensor, n: Tensor) -> Any:
+    out, y = [], x * 1
+    for k in n.tolist():
+        out.append(y[:k])
+    out[0].mul_(10)
+    return y
+
+
+def element_of_a_ragged_list_that_is_written(x: Tensor, n: Tensor) -> Any:
+    out = []
+    for k in n.tolist():
+        out.append(x[:k] * 2)
+    out[0].add_(1)
+    return torch.cat(out)
+
+
+def view_that_a_loop_leaves(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y
+    for _ in n.tolist():
+        z = y[:2]
+    z.mul_(10)
+    return y
+
+
+def variable_written_in_a_round_that_is_a_view_after_it(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y * 1
+    for k in n.tolist():
+        z.mul_(k)
+        z = y[:]
+    return y, z
+
+
+def view_that_a_branch_leaves(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y[:2] if n[0] > 1 else y[1:3]
+    y.mul_(10)
+    return z
+
+
+def one_of_two_tensors(x: Tensor, n: Tensor) -> Any:
+    y, w = x * 1, x * 2
+    z = y if n[0] > 1 else w
+    z.mul_(10)
+    return y, w
+
+
+def both_written_in_a_branch(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y[:2]
+    if n[0] > 1:
+        z.add_(1)
+        y.mul_(2)
+    return y, z
+
+
+def both_written_in_a_loop(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y[:2]
+    for _ in n.tolist():
+        z.add_(1)
+        y.mul_(2)
+    return y, z
+
+
+def list_of_two_names(x: Tensor, n: Tensor) -> Any:
+    out: list[Tensor] = []
+    same = out
+    for k in n.tolist():
+        out.append(x * k)
+        same.append(x + k)
+    return torch.cat(same)
+
+
+def fill(out: list[Tensor], x: Tensor, numbers: list[int]) -> None:
+    for k in numbers:
+        out.append(x * k)
+
+
+def list_that_a_function_fills(x: Tensor, n: Tensor) -> Any:
+    out = [x]
+    fill(out, x, n.tolist())
+    return torch.cat(out)
+
+
+REFUSED = (
+    appended_view_of_what_a_loop_writes, appended_tensor_that_the_next_round_writes,
+    appended_view_of_what_is_written_later, element_that_is_written, element_of_a_ragged_list_that_is_written,
+    view_that_a_loop_leaves, variable_written_in_a_round_that_is_a_view_after_it, view_that_a_branch_leaves,
+    one_of_two_tensors, both_written_in_a_branch, both_written_in_a_loop, list_of_two_names, list_that_a_function_fills,
+)  # fmt: skip
+
+
+def written_behind_a_branch_that_may_pass_it_on(x: Tensor, n: Tensor) -> Any:
+    h = x * 1
+    if n[0] > 1:
+        h = h.view(-1)
+    h += 1
+    return h
+
+
+def appended_before_it_is_written_anew(x: Tensor, n: Tensor) -> Any:
+    out, h = [], x * 1
+    for k in n.tolist():
+        h = h * 1
+        out.append(h)
+        h.add_(k)
+    return torch.stack(out)
+
+
+def views_of_what_is_not_written(x: Tensor, n: Tensor) -> Any:
+    out, h = [], x * 1
+    for k in n.tolist():
+        h = h + k
+        out.append(h[:2])
+    return torch.stack(out), h
+
+
+def sums_of_what_a_loop_writes(x: Tensor, n: Tensor) -> Any:
+    out, h = [], x * 1
+    for k in n.tolist():
+        h += k
+        out.append(h.sum())
+    h.mul_(2)
+    return torch.stack(out), h
+
+
+def another_name_of_what_a_loop_writes(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y
+    for k in n.tolist():
+        z.add_(k)
+    return y, z
+
+
+def view_that_a_branch_writes(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y[:2]
+    if n[0] > 1:
+        z.add_(1)
+    return y, z
+
+
+FOLLOWED = (
+    written_behind_a_branch_that_may_pass_it_on, appended_before_it_is_written_anew, views_of_what_is_not_written,
+    sums_of_what_a_loop_writes, another_name_of_what_a_loop_writes, view_that_a_branch_writes,
+)  # fmt: skip
+EXAMPLE = (torch.arange(6.0), torch.tensor([2, 3]))
+SHAPES = ({0: "a"}, {0: "b"})
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda each: each.__name__)
+def test_what_would_be_written_by_another_name_is_refused(function: Callable[..., Any]) -> None:
+    with pytest.raises(IrkitError, match=r"memory|two names|another name"):
+        irkit.to_onnx(function, EXAMPLE, dynamic_shapes=SHAPES, rewrite=True)
+
+
+@pytest.mark.parametrize("function", FOLLOWED, ids=lambda each: each.__name__)
+def test_what_no_other_name_sees_is_as_in_eager(function: Callable[..., Any]) -> None:
+    program = irkit.to_onnx(function, EXAMPLE, dynamic_shapes=SHAPES, rewrite=True)
+    for numbers in ([2, 3], [1, 0, 4], [3]):
+        x, n = torch.arange(7.0), torch.tensor(numbers)
+        torch.testing.assert_close(program(x, n), function(x, n))
