@@ -465,7 +465,8 @@ class GrownList(Gathered, Holder):
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """torch.tensor(self, dtype=dtype)"""
         wholes = self.wholes()
-        if any(each.kind != "float" for each in self.element.leaves) or self.element.spec.num_nodes > 1:
+        real = dtype is not None or all(each.kind == "float" for each in self.element.leaves)
+        if not real or self.element.spec.num_nodes > 1:
             torch._check(wholes[0].shape[0] > 0)  # torch makes float32[0] of no elements, whatever they would be
         return piled(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
 

@@ -226,6 +226,17 @@ def number(dim: Any, sizes: Mapping[str, Any]) -> int:
     return found
 
 
+def solved(dim: Any, symbol: Any, size: int, sizes: Mapping[str, Any]) -> int:
+    """What a symbol is where a dimension is so long, for sizes of its other names; its size where nothing else fits."""
+    known = {s: sizes[s.name] for s in dims.symbols_of(dim) if s != symbol}
+    told = dims.substitute(dim, {**known, symbol: dims.symbol(symbol.name)})
+    try:
+        found = dims.solve(told, size)
+    except DimensionError:
+        return size
+    return size if found is None else found[1]
+
+
 def plain_number(dim: Any, sizes: Mapping[str, Any]) -> int:
     """What an integer is for sizes of the names."""
     return dim if type(dim) is int else dims.evaluate(dim, sizes)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from irkit import dims
 from irkit.build import call, const, op
-from irkit.core.attributes import Given
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
 from irkit.evaluation.kernels.images import nearest_index, resized_sizes, source_places, weight_matrix
@@ -20,6 +19,7 @@ from irkit.rewriting.face import Match
 from passes.analysis.questions import number, operand, small, vector
 from passes.legal.float64.windows import cubic_far, cubic_near, extent
 from passes.legal.runtime.expansions import ordinals, reshape_if_bound
+from passes.legal.runtime.images import resized_along_all
 
 CUBIC = -0.75
 """The coefficient of GridSample's cubic."""
@@ -39,27 +39,8 @@ def resize(m: Match, value: Value) -> Value | None:
         return None
     kept = {name: attribute for name, attribute in value.attributes if name != "axes"}
     if not symmetric and set(kept).isdisjoint(NEWER):
-        return for_all_axes(value, x, kept)
+        return resized_along_all(value, x, kept)
     return by_matrices(value, x)
-
-
-def for_all_axes(value: Value, x: Value, kept: Given) -> Value | None:
-    """The operands for the axes that are named, among those that leave the others as they are."""
-    axes = [a % x.rank for a in value.attribute("axes")]
-    roi, scales, sizes = (operand(value, i) for i in (1, 2, 3))
-    count = len(axes)
-    if sizes is not None:
-        given = op.Concat(sizes, op.Shape(x), axis=0)
-        places = [axes.index(a) if a in axes else count + a for a in range(x.rank)]
-        sizes = op.Gather(given, vector(places))
-    elif scales is not None:
-        places = [axes.index(a) if a in axes else count for a in range(x.rank)]
-        scales = op.Gather(op.Concat(scales, number(scales, [1]), axis=0), vector(places))
-    if roi is not None:
-        low = [axes.index(a) if a in axes else 2 * count for a in range(x.rank)]
-        high = [count + axes.index(a) if a in axes else 2 * count + 1 for a in range(x.rank)]
-        roi = op.Gather(op.Concat(roi, number(roi, [0, 1]), axis=0), vector(low + high))
-    return op.Resize(x, roi, scales, sizes, **kept)
 
 
 def by_matrices(value: Value, x: Value) -> Value | None:

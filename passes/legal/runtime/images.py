@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from irkit.build import call, const, op
+from irkit.core.attributes import Given
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.questions import number, vector
+from passes.analysis.questions import number, operand, vector
 
 
 def has_one_place(value: Value) -> bool:
@@ -80,3 +81,22 @@ def global_lp_pool(m: Match, value: Value) -> Any:
     if power in (1, 2):
         return call(f"ReduceL{power}", [x, axes])
     return op.Pow(op.ReduceSum(op.Pow(op.Abs(x), number(x, power)), axes), number(x, 1 / power))
+
+
+def resized_along_all(value: Value, x: Value, kept: Given) -> Value:
+    """A Resize with the operands for the axes that it names, among those that leave the others as they are."""
+    axes = [a % x.rank for a in value.attribute("axes")]
+    roi, scales, sizes = (operand(value, i) for i in (1, 2, 3))
+    count = len(axes)
+    if sizes is not None:
+        given = op.Concat(sizes, op.Shape(x), axis=0)
+        places = [axes.index(a) if a in axes else count + a for a in range(x.rank)]
+        sizes = op.Gather(given, vector(places))
+    elif scales is not None:
+        places = [axes.index(a) if a in axes else count for a in range(x.rank)]
+        scales = op.Gather(op.Concat(scales, number(scales, [1]), axis=0), vector(places))
+    if roi is not None:
+        low = [axes.index(a) if a in axes else 2 * count for a in range(x.rank)]
+        high = [count + axes.index(a) if a in axes else 2 * count + 1 for a in range(x.rank)]
+        roi = op.Gather(op.Concat(roi, number(roi, [0, 1]), axis=0), vector(low + high))
+    return op.Resize(x, roi, scales, sizes, **kept)

@@ -19,6 +19,7 @@ from irkit.dims import Dim, Range
 from irkit.pattern import attr, hole, one_of, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import sizes_held
+from passes.legal.runtime.images import resized_along_all
 
 Ranges = Mapping[str, Range]
 
@@ -130,6 +131,28 @@ def _reciprocal(rng: np.random.Generator) -> Value:
     return op.Div(one, divisor)
 
 
+# ---------------------------------------------------------------------------------------------- images at other sizes
+
+
+def resized_along_every_axis(m: Match) -> Made:
+    """The Resize with sizes or scales for all axes"""
+    axes, x = m.root.attribute("axes"), m.root.inputs[0]
+    if axes is None or x is None or len(axes) == x.rank:
+        return decline("the Resize is told of every axis")
+    if m.root.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return decline("the axes that are named keep their proportions to each other")
+    kept = {name: attribute for name, attribute in m.root.attributes if name != "axes"}
+    return resized_along_all(m.root, x, kept)
+
+
+def _resized_turned(rng: np.random.Generator) -> Value:
+    data = param(tensor("f32", "n", 4, 5, 2))
+    turned = op.Transpose(data, perm=[0, 3, 1, 2])
+    if rng.random() < 0.5:
+        return op.Resize(turned, None, np.array([2, 3], np.float32), axes=[2, 3], mode="linear")
+    return op.Resize(turned, None, None, np.array([int(rng.integers(1, 8)), 6]), axes=[2, 3], mode="linear")
+
+
 def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
     """The rules for a graph, given what it knows of its symbols, and the opset that it is written in."""
     run = p.Range(hole("start"), hole("limit"), hole("step"))
@@ -144,4 +167,7 @@ def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
         Rule("reciprocal_of_integers", p.Div(hole("one"), hole("y")), reciprocal_apart, True,
              "Div(1, y) -> Neg(Div(-1, y)) of integers, of which times x the runtime makes Div(x, y)",
              sample=_reciprocal),
+        Rule("resize_of_some_axes", hole("root", ops=("Resize",)), resized_along_every_axis, True,
+             "Resize(x, sizes) of some axes -> one of all, through which the runtime moves a Transpose rightly",
+             sample=_resized_turned),
     )  # fmt: skip

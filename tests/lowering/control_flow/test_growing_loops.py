@@ -259,3 +259,37 @@ def test_tensors_of_which_two_sizes_change_are_elements_of_a_list() -> None:
             torch.testing.assert_close(program(x), of(x))
     with pytest.raises(IrkitError, match="differ along several axes is read in part"):
         irkit.to_onnx(squares_in_part, (torch.rand(4, 4),), dynamic_shapes=shapes, rewrite=True, capture="direct")
+
+
+def lengths_repeated(grids: Tensor) -> Tensor:
+    found = [0]
+    for frames, size in grids.tolist():
+        found.extend([size] * frames)
+    return torch.tensor(found).cumsum(0)
+
+
+def ends_counted_on(grids: Tensor) -> Tensor:
+    found = [0]
+    for frames, size in grids.tolist():
+        found.extend([found[-1] + size * (i + 1) for i in range(frames)])
+    return torch.tensor(found)
+
+
+def lengths_alone(grids: Tensor) -> Tensor:
+    found: list[int] = []
+    for frames, size in grids.tolist():
+        found += [size] * frames
+    return torch.tensor(found, dtype=torch.int64)
+
+
+def blocks_turned(grids: Tensor) -> Tensor:
+    found = [torch.arange(frames * size).reshape(frames, size) for frames, size in grids.tolist()]
+    return torch.cat([each.T.flatten() for each in found])
+
+
+@pytest.mark.parametrize("of", [lengths_repeated, ends_counted_on, lengths_alone, blocks_turned])
+def test_lists_gain_as_many_numbers_in_a_round_as_data_tells(of: Callable[[Tensor], Tensor]) -> None:
+    program = irkit.to_onnx(of, (torch.tensor([[2, 3], [1, 5], [3, 2]]),), dynamic_shapes=({0: "n"},), rewrite=True)
+    for grids in ([[1, 1]], [[0, 4], [2, 7], [1, 1], [4, 2]], [[3, 3], [3, 3]], [[0, 1]]):
+        given = torch.tensor(grids)
+        same(program(given), of(given))

@@ -279,6 +279,19 @@ def test_pads_of_some_axes_become_pads_of_all(how: str) -> None:
     assert np.array_equal(found[:, :, 0].sum(1), [5, 5]) and found.shape == (2, 11 if how == "constant" else 10, 3)
 
 
+@pytest.mark.parametrize("how", ["scales", "sizes", "computed"])
+def test_images_with_channels_last_are_resized(how: str) -> None:
+    """ONNX Runtime's optimizer takes a Transpose through a Resize as if its sizes were those of all axes."""
+    x, sizes = value("b", "h", 5, 3), value(2, dtype="i64")
+    given: Any = {"scales": np.array([2, 3], np.float32), "sizes": np.array([8, 15]), "computed": sizes}[how]
+    operands = (given,) if how == "scales" else (None, given)
+    resized = op.Resize(op.Transpose(op.Relu(x), perm=[0, 3, 1, 2]), None, *operands, axes=[2, 3], mode="linear")
+    graph = Graph((x, sizes), (op.Relu(op.Transpose(resized, perm=[0, 2, 3, 1])), sizes))
+    feeds = [np.random.default_rng(0).random((2, 4, 5, 3), np.float32), np.array([8, 15])]
+    found = session(legalize(graph, Target()), opset=Target().opset).run(feeds)
+    assert compare(evaluate(graph, feeds), tuple(found)) is None
+
+
 def test_an_opset_is_honoured_or_refused() -> None:
     x = value("b", 3)
     assert ops(legalize(Graph((x,), (op.Gelu(x),)), target_of("onnx", 19))) == ["Mul", "Div", "Erf", "Add", "Mul"]

@@ -142,12 +142,11 @@ def second_try(
         rewritten = exported(told, model, sets, answers, rewrite=True)
         if rewritten.verdict == RIGHT:
             return attrs.evolve(rewritten, verdict=REWRITTEN)
-        if ready:
-            row = as_prepared(row, model, *ready, rewrite=True)
-            fixes = row.verdict == FAILS
-    if fixes:
-        row = with_fixed(row, told, model, sets, answers)
-    return as_prepared(row, model, *ready) if ready and not first and row.verdict not in GOOD else row
+    if ready and not first:
+        row = as_prepared(row, model, *ready)
+    if ready and row.verdict not in GOOD:
+        row = as_prepared(row, model, *ready, rewrite=True)
+    return with_fixed(row, told, model, sets, answers) if fixes and row.verdict == FAILS else row
 
 
 def as_prepared(row: Row, model: torch.nn.Module, sets: Sets, block: Block, rewrite: bool = False) -> Row:

@@ -73,8 +73,9 @@ def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, Block] | None:
 
     calls = [dict(call) for call in (sets.example, *sets.others.values())]
     for call in calls:
-        with torch.no_grad():
-            precompute_export_inputs(model, call)
+        for part in (model, model.base_model):
+            with torch.no_grad():
+                precompute_export_inputs(part, call)
     if calls[0].keys() == sets.example.keys():
         return None
     numbers: list[Sizes] = [{"call": i} for i in range(len(calls))]
