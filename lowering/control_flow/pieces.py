@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.values import user_line
+from lowering.control_flow.values import unwritten, user_line
 from lowering.errors import CaptureError
 
 EVEN = "the tensors of a list that are stacked have equal sizes"
@@ -42,7 +42,7 @@ class Pieces:
 
     def part(self, start: Any, length: Any) -> torch.Tensor:
         """So much of what is joined, from a start."""
-        return self.joined.index_select(self.axis, torch.arange(length) + start)
+        return unwritten(self.joined.index_select(self.axis, torch.arange(length) + start))
 
     def __getitem__(self, place: Any) -> Any:
         if not isinstance(place, slice):
@@ -112,7 +112,7 @@ class Blocks(Pieces):
         for each in numbers:
             torch._check(each >= 0)
         length = reduce(operator.mul, numbers)
-        part = self.joined.index_select(0, torch.arange(length) + (end - length))
+        part = unwritten(self.joined.index_select(0, torch.arange(length) + (end - length)))
         return part.reshape(*numbers, *self.joined.shape[1:]).movedim([*range(len(numbers))], [*self.axes])
 
     def even(self) -> torch.Tensor:
@@ -158,6 +158,14 @@ def joined_parts(parts: Sequence[Any]) -> Any:
     (axis,) = axes
     every = [Pieces.of(each, axis) for each in parts]
     return Pieces(torch.cat([p.joined for p in every], axis), torch.cat([p.lengths for p in every]), axis)
+
+
+def even_pieces(tensor: torch.Tensor, size: Any, dim: int = 0) -> Pieces:
+    """torch.split(tensor, size, dim), of an axis whose size varies: all have one length but for the last one."""
+    length = tensor.shape[dim]
+    torch._check(size > 0)
+    starts = torch.arange(torch.sym_max((length + size - 1) // size, 1)) * size
+    return Pieces(tensor, (length - starts).clamp(max=size), dim % tensor.dim())
 
 
 def split_pieces(tensor: torch.Tensor, lengths: torch.Tensor, dim: int = 0) -> Pieces:

@@ -10,7 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
-from lowering.control_flow.pieces import SOME, Blocks, Pieces, joined_parts, split_pieces
+from lowering.control_flow.pieces import SOME, Blocks, Pieces, even_pieces, joined_parts, split_pieces
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -21,6 +21,7 @@ from lowering.control_flow.values import (
     is_symbolic,
     number_of,
     outputs,
+    unwritten,
     user_line,
 )
 from lowering.direct.functions.arrays import Array, element
@@ -84,7 +85,7 @@ def row(of: Any, number: Any) -> torch.Tensor:
     if isinstance(of, Pieces):
         return of.at(number)
     number = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
-    return torch.ops.aten.index.Tensor(of, [number])
+    return unwritten(torch.ops.aten.index.Tensor(of, [number]))
 
 
 def open_enumerate(given: Iterable[Any], start: int = 0) -> Any:
@@ -146,6 +147,13 @@ def open_tolist(given: torch.Tensor) -> Any:
     if not varies(given.shape[0]):
         return [open_tolist(each) for each in given.unbind(0)] if any(map(varies, given.shape)) else given.tolist()
     return GrownList.of_numbers(given)
+
+
+def open_split(given: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
+    """torch.split(given, split_size, dim), to be iterated over."""
+    if isinstance(split_size, list | tuple) or not varies(given.shape[dim]):
+        return given.split(split_size, dim)
+    return GrownList.of_pieces(even_pieces(given, split_size, dim), "list")
 
 
 def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:

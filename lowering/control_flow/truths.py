@@ -17,6 +17,7 @@ from lowering.control_flow.rows import (
     open_len,
     open_range,
     open_reversed,
+    open_split,
     open_tolist,
     open_unbind,
     open_zip,
@@ -246,12 +247,13 @@ def is_nonzero(value: Any) -> Any:
 FUNCTIONS: dict[Any, Any] = {
     bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
     zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
-    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
+    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind, torch.split: open_split,
 }  # fmt: skip
 METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
     "tolist": lambda own: partial(open_tolist, own),
-    "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
+    "unbind": lambda own: partial(open_unbind, own),
+    "split": lambda own: partial(open_split, own),
 }

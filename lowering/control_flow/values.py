@@ -65,6 +65,23 @@ def user_line() -> str:
     return ""
 
 
+def unwritten(element: torch.Tensor) -> torch.Tensor:
+    """A part of a tensor, or of a list, that a loop goes over: a copy, where the model has the part itself, so that it
+    refuses to be written."""
+    if type(element) is Traced:
+        element.handle.memory.doubtful.append(refuse_write)
+    return element
+
+
+def refuse_write() -> None:
+    """Raises CaptureError: the model would find what is written in what the loop goes over."""
+    raise CaptureError(
+        "a loop writes into an element of what it goes over, where a size that varies or data tells how often",
+        source=user_line(),
+        hint="write into the tensor by the number of the round, x[i] = y, or append what is made to a list",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- what data tells
 
 
