@@ -22,6 +22,7 @@ from lowering.control_flow.values import (
     number_of,
     outputs,
     unwritten,
+    whole_of,
     user_line,
 )
 from lowering.direct.functions.arrays import Array, element
@@ -293,7 +294,9 @@ class Element:
 
     def parts_of(self, element: Any) -> list[torch.Tensor]:
         """The parts of an element that was in the list before."""
-        return list(outputs(element, Slot(self.spec, self.leaves))) or [torch.zeros(())]
+        parts = outputs(element, Slot(self.spec, self.leaves))
+        varying = [each for each in self.leaves if each.kind != "constant"]
+        return [whole_of(part, each) for part, each in zip(parts, varying, strict=True)] or [torch.zeros(())]
 
     @property
     def is_constant(self) -> bool:
@@ -306,7 +309,7 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: A
     `rounds`, None where nobody knows how many there are. Raises CaptureError where elements are of several types, or no
     tensors, in so many rounds."""
     left = iter(gained)
-    pairs = [(leaf, None if leaf.kind == "constant" else next(left)) for leaf in slot.leaves]
+    pairs = [(leaf, None if leaf.kind == "constant" else whole_of(next(left), leaf)) for leaf in slot.leaves]
     trees = pytree.tree_unflatten(list(range(len(pairs))), slot.spec)
     flat = [pytree.tree_flatten(tree) for tree in trees]
     columns = list(zip(*[[pairs[place] for place in places] for places, _ in flat], strict=False))

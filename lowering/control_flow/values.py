@@ -364,11 +364,11 @@ def outputs(value: Any, slot: Slot) -> Iterator[torch.Tensor]:
         held = bare(leaf)
         if kind.kind == "tensor":
             if isinstance(held, torch.Tensor):
-                yield held.clone() if isinstance(leaf, Outer) else held
+                yield as_real(held.clone() if isinstance(leaf, Outer) else held)
             elif kind.rank:
-                yield torch.full(kind.shape, held, dtype=kind.dtype)
+                yield as_real(torch.full(kind.shape, held, dtype=kind.dtype))
             else:
-                yield as_tensor(held, kind.dtype)
+                yield as_real(as_tensor(held, kind.dtype))
         else:
             yield as_tensor(held, DTYPE_OF[{"int": int, "float": float, "bool": bool}[kind.kind]])
 
@@ -376,7 +376,7 @@ def outputs(value: Any, slot: Slot) -> Iterator[torch.Tensor]:
 def zeros(leaf: Leaf) -> torch.Tensor:
     """A tensor for a variable that nobody reads yet."""
     if leaf.kind == "tensor":
-        return torch.zeros(leaf.shape, dtype=leaf.dtype)
+        return as_real(torch.zeros(leaf.shape, dtype=leaf.dtype))
     return torch.zeros((), dtype=DTYPE_OF[{"int": int, "float": float, "bool": bool}[leaf.kind]])
 
 
@@ -391,4 +391,19 @@ def rebuilt(slot: Slot, tensors: Iterator[torch.Tensor], undefined: Callable[[],
 
 def number_of(tensor: torch.Tensor, leaf: Leaf) -> Any:
     """A tensor, or the number in it; a truth stays a tensor."""
-    return tensor.item() if leaf.kind in ("int", "float") else tensor
+    return tensor.item() if leaf.kind in ("int", "float") else whole_of(tensor, leaf)
+
+
+def whole_of(tensor: torch.Tensor, leaf: Leaf) -> torch.Tensor:
+    """A tensor that came out of a body, which gives a complex one as pairs of real numbers."""
+    return as_complex(tensor) if leaf.dtype is not None and leaf.dtype.is_complex else tensor
+
+
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as it goes into a body and out of it: a complex one as pairs of real numbers."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def as_complex(tensor: torch.Tensor) -> torch.Tensor:
+    """What `as_real` was made of a complex tensor."""
+    return tensor if tensor.is_complex() else torch.view_as_complex(tensor)
