@@ -22,11 +22,11 @@ from lowering.control_flow.values import (
     number_of,
     outputs,
     unwritten,
-    whole_of,
     user_line,
+    whole_of,
 )
 from lowering.direct.functions.arrays import Array, element
-from lowering.direct.functions.numbers import Gathered
+from lowering.direct.functions.numbers import Gathered, has_symbols, tensor_of
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
@@ -160,6 +160,17 @@ def open_split(given: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
 def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:
     """torch.split(given, lengths, dim), by a list of numbers whose length varies"""
     return GrownList.of_pieces(split_pieces(given, GrownList.wholes(lengths)[0], dim), "list")
+
+
+def different_numbers(given: Any) -> GrownList | None:
+    """set(given), of integers of which some vary, from the smallest on; None for anything else."""
+    if not isinstance(given, list) or not has_symbols(given):
+        return None
+    if isinstance(given, GrownList):
+        whole = given.gathered(None) if all(leaf.kind == "int" for leaf in given.element.leaves) else None
+    else:
+        whole = tensor_of(given, None) if all(isinstance(each, int | torch.SymInt) for each in given) else None
+    return None if whole is None or whole.dim() != 1 else GrownList.of(whole.unique(), "set")
 
 
 def open_len(given: Any) -> Any:

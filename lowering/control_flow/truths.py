@@ -22,7 +22,7 @@ from lowering.control_flow.rows import (
     open_unbind,
     open_zip,
 )
-from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
+from lowering.control_flow.values import Absent, as_tensor, fits, is_open, truth, user_line
 from lowering.direct.functions.arrays import Array
 from lowering.errors import CaptureError
 
@@ -37,7 +37,10 @@ def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """yes() if test else no()"""
     if not is_open(test):
         return yes() if test else no()
-    return Branches(test, (yes, no), (), (), frozenset(), ()).run()
+    try:
+        return Branches(test, (yes, no), (), (), frozenset(), ()).run()
+    except Absent:  # the model goes on in two ways: that of the example is kept as a condition
+        return yes() if test else no()
 
 
 def not_(value: Any) -> Any:

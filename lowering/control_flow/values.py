@@ -316,10 +316,15 @@ class Mismatch(CaptureError):
     """A variable is of two types."""
 
 
+class Absent(Mismatch):
+    """A variable has a value on one way, and is None on the other."""
+
+
 def mismatch(name: str, one: str, other: str, where: tuple[str, str]) -> Mismatch:
     """The error for a variable that is of two types."""
     what = name or "the result"
-    return Mismatch(
+    kind = Absent if "None" in (one, other) else Mismatch
+    return kind(
         f"{what} is {one} {where[0]}, and {other} {where[1]}",
         source=user_line(),
         hint="make both of one structure, element type and rank; or leave this function out: "
