@@ -91,3 +91,25 @@ def test_a_way_that_gives_none_is_kept_as_a_condition(model: Any) -> None:
         torch.testing.assert_close(program(x, example), model(x, example))
         with pytest.raises(irkit.ContractError, match="a truth value that the model asks for"):
             program(x, other)
+
+
+def sorted_only(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    if index is not None and not torch.all(index[:-1] <= index[1:]):
+        raise ValueError("the index is not sorted")
+    total = x.new_zeros(x.shape[1])
+    for place in index:
+        if place >= x.shape[0]:
+            raise IndexError("there is no such row")
+        total = total + x[place]
+    return total
+
+
+def test_what_a_model_raises_for_some_data_is_a_condition() -> None:
+    args, shapes = (torch.rand(4, 3), torch.tensor([0, 1, 3])), ({0: "rows"}, {0: "n"})
+    program = irkit.to_onnx(sorted_only, args, dynamic_shapes=shapes, capture="direct", rewrite=True)
+    for index in ([2], [0, 0, 1, 3, 3], []):
+        args = torch.rand(4, 3), torch.tensor(index, dtype=torch.int64)
+        torch.testing.assert_close(program(*args), sorted_only(*args))
+    for index in ([1, 0], [0, 4]):
+        with pytest.raises(irkit.errors.IrkitError):
+            program(torch.rand(4, 3), torch.tensor(index))
