@@ -323,6 +323,22 @@ def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]
     return found
 
 
+@lru_cache(maxsize=CACHE)
+def _with_remainders(expr: Any) -> Any:
+    """A sum in which multiples of `n // k` that k divides are `n - n % k`: n - 8*(n // 8) is n % 8."""
+    terms: list[Any] = []
+    for term in expr.args:
+        coefficient, factor = term.as_coeff_Mul()
+        divisor: Any = factor.args[1] if isinstance(factor, FloorDiv) else sympy.S.Zero
+        whole: Any = factor.args[0] if divisor else None
+        integers = bool(divisor.is_Integer and divisor > 0 and coefficient.is_Integer and signs.is_whole(whole))
+        if integers and coefficient % divisor == 0:
+            terms.append(coefficient / divisor * (whole - Mod(whole, divisor)))
+        else:
+            terms.append(term)
+    return expr if tuple(terms) == expr.args else sympy.expand(sympy.Add(*terms))
+
+
 def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
     """The ends of an expression whose parts are between theirs."""
     if isinstance(expr, Integer):
@@ -333,7 +349,10 @@ def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> En
             return given.lo, math.inf if given.hi is None else given.hi
         return (0 if expr.is_nonnegative else -math.inf), math.inf
     if isinstance(expr, sympy.Add):
-        return sum(p[0] for p in parts), sum(p[1] for p in parts)
+        ends: Ends = sum(p[0] for p in parts), sum(p[1] for p in parts)
+        other = _with_remainders(expr)
+        again = ends if other is expr else interval(other, ranges)
+        return max(ends[0], again[0]), min(ends[1], again[1])
     if isinstance(expr, sympy.Mul):
         return reduce(_times, parts)
     if isinstance(expr, sympy.Pow) and isinstance(expr.args[1], Integer) and expr.args[1] > 0:

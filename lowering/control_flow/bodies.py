@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.values import NUMBERS, Outer, as_tensor, is_of_data, is_open
+from lowering.control_flow.values import NUMBERS, Outer, as_complex, as_real, as_tensor, is_of_data, is_open
 from lowering.direct.functions.arrays import Array
 from lowering.direct.tensors import Traced
 from lowering.records.torch_internals import pytree
@@ -59,15 +59,12 @@ class Operands:
 
     @property
     def passed(self) -> tuple[Any, ...]:
-        """What bodies are given: real numbers as tensors."""
-        return tuple(
-            as_tensor(each, torch.float64) if isinstance(each, torch.SymFloat) else each for each in self.found
-        )
+        """What bodies are given: real numbers as tensors, complex tensors as pairs of real numbers."""
+        return tuple(map(passed_on, self.found))
 
     def received(self, inside: Sequence[Any]) -> tuple[Any, ...]:
         """What bodies make of what they are given: the stand-ins."""
-        pairs = zip(inside, self.found, strict=True)
-        return tuple(each.item() if isinstance(own, torch.SymFloat) else each for each, own in pairs)
+        return tuple(map(received_as, inside, self.found))
 
     def swapped(self, value: Any, inside: Sequence[Any]) -> Any:
         """A value with the stand-ins in place of what they stand for."""
@@ -123,6 +120,20 @@ def contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return MISSING
+
+
+def passed_on(value: Any) -> Any:
+    """What a body is given for a tensor or a number."""
+    if isinstance(value, torch.Tensor):
+        return as_real(value)
+    return as_tensor(value, torch.float64) if isinstance(value, torch.SymFloat) else value
+
+
+def received_as(inside: Any, own: Any) -> Any:
+    """What a body makes of that again."""
+    if isinstance(own, torch.Tensor) and own.is_complex():
+        return as_complex(inside)
+    return inside.item() if isinstance(own, torch.SymFloat) else inside
 
 
 def tensor_or_number(value: Any) -> Any:

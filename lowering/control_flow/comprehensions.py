@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-NAMES = ("list", "tuple", "sum", "len")
+NAMES = ("list", "tuple", "sum", "len", "set")
 """The builtins that make something of all elements at once."""
 EXTREMES = ("max", "min")
 """Those that take one of all elements, where these are made one by one."""

@@ -24,6 +24,8 @@ RISKY = frozenset("item index_select gather take narrow select view reshape toli
 """Methods that may fail for data for which the operand before them is false."""
 
 
+PARTS = frozenset(("unbind", "split"))
+"""Methods whose parts of a tensor a loop goes over."""
 ITERATED = frozenset("range enumerate zip reversed len".split())
 """Builtins that a loop goes over, or that say how often."""
 
@@ -53,7 +55,7 @@ def iterating_calls(elements: ast.expr) -> set[ast.AST]:
     """The calls in what a loop goes over of which `flow.traceable` knows what they give for sizes that vary."""
     calls = [each for each in ast.walk(elements) if isinstance(each, ast.Call)]
     named: set[ast.AST] = {each for each in calls if isinstance(each.func, ast.Name) and each.func.id in ITERATED}
-    return named | {each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr == "unbind"}
+    return named | {each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr in PARTS}
 
 
 class Decisions(ast.NodeTransformer):

@@ -13,9 +13,9 @@ import torch
 
 from lowering.control_flow.branches import Attributes, Branches
 from lowering.control_flow.loops import Loop
-from lowering.control_flow.rows import GrownList, Open, elements_of, varies
+from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, not_, or_, traceable
-from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.control_flow.values import Absent, Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
 from lowering.direct.sizes import SizeNode
 
 __all__ = [
@@ -61,12 +61,15 @@ def branch(
         attributes: the attributes that they set, as (object, name).
 
     Returns what the branch returns. Raises CaptureError where data tells the test, and the branches give what is of two
-    structures, element types or ranks.
+    structures, element types or ranks; where one gives None, the answer of the example is a condition.
     """
     if not is_open(test):
         return then(*given) if test else otherwise(*given)
     sides = (then, otherwise)
-    return Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes).run()
+    try:
+        return Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes).run()
+    except Absent:  # the model goes on in two ways: that of the example is kept as a condition
+        return then(*given) if test else otherwise(*given)
 
 
 def while_(
@@ -192,6 +195,8 @@ def has_no_round(length: Any) -> bool:
 def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
     """make([each(element) for element in elements]), where `make` is list, tuple, sum or len; without `each`
     make(elements)."""
+    if make is set and each is None and (numbers := different_numbers(elements)) is not None:
+        return numbers
     known = make in (list, tuple, sum, len, max, min)
     found = elements_of(elements) if known else elements
     if not known or not isinstance(found, Open):

@@ -169,6 +169,14 @@ def joined_parts(parts: Sequence[Any]) -> Any:
     return Pieces(torch.cat([p.joined for p in every], axis), torch.cat([p.lengths for p in every]), axis)
 
 
+def even_pieces(tensor: torch.Tensor, size: Any, dim: int = 0) -> Pieces:
+    """torch.split(tensor, size, dim), of an axis whose size varies: all have one length but for the last one."""
+    length = tensor.shape[dim]
+    torch._check(size > 0)
+    starts = torch.arange(torch.sym_max((length + size - 1) // size, 1)) * size
+    return Pieces(tensor, (length - starts).clamp(max=size), dim % tensor.dim())
+
+
 def split_pieces(tensor: torch.Tensor, lengths: torch.Tensor, dim: int = 0) -> Pieces:
     """torch.split(tensor, lengths, dim), by lengths that data tells. That they are not negative and add up to the size
     of the axis is kept as a condition."""

@@ -10,7 +10,7 @@ import attrs
 import torch
 
 from irkit.support.arguments import type_text
-from lowering.control_flow.pieces import SOME, Blocks, Pieces, joined_parts, split_pieces
+from lowering.control_flow.pieces import SOME, Blocks, Pieces, even_pieces, joined_parts, split_pieces
 from lowering.control_flow.shared_memory import Holder
 from lowering.control_flow.values import (
     LEAF,
@@ -22,10 +22,12 @@ from lowering.control_flow.values import (
     is_symbolic,
     number_of,
     outputs,
+    unwritten,
     user_line,
+    whole_of,
 )
 from lowering.direct.functions.arrays import Array, element
-from lowering.direct.functions.numbers import Gathered
+from lowering.direct.functions.numbers import Gathered, has_symbols, tensor_of
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
@@ -85,7 +87,7 @@ def row(of: Any, number: Any) -> torch.Tensor:
     if isinstance(of, Pieces):
         return of.at(number)
     number = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
-    return torch.ops.aten.index.Tensor(of, [number])
+    return unwritten(torch.ops.aten.index.Tensor(of, [number]))
 
 
 def open_enumerate(given: Iterable[Any], start: int = 0) -> Any:
@@ -149,9 +151,27 @@ def open_tolist(given: torch.Tensor) -> Any:
     return GrownList.of_numbers(given)
 
 
+def open_split(given: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
+    """torch.split(given, split_size, dim), to be iterated over."""
+    if isinstance(split_size, list | tuple) or not varies(given.shape[dim]):
+        return given.split(split_size, dim)
+    return GrownList.of_pieces(even_pieces(given, split_size, dim), "list")
+
+
 def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:
     """torch.split(given, lengths, dim), by a list of numbers whose length varies"""
     return GrownList.of_pieces(split_pieces(given, GrownList.wholes(lengths)[0], dim), "list")
+
+
+def different_numbers(given: Any) -> GrownList | None:
+    """set(given), of integers of which some vary, from the smallest on; None for anything else."""
+    if not isinstance(given, list) or not has_symbols(given):
+        return None
+    if isinstance(given, GrownList):
+        whole = given.gathered(None) if all(leaf.kind == "int" for leaf in given.element.leaves) else None
+    else:
+        whole = tensor_of(given, None) if all(isinstance(each, int | torch.SymInt) for each in given) else None
+    return None if whole is None or whole.dim() != 1 else GrownList.of(whole.unique(), "set")
 
 
 def open_len(given: Any) -> Any:
@@ -292,7 +312,9 @@ class Element:
 
     def parts_of(self, element: Any) -> list[torch.Tensor]:
         """The parts of an element that was in the list before."""
-        return list(outputs(element, Slot(self.spec, self.leaves))) or [torch.zeros(())]
+        parts = outputs(element, Slot(self.spec, self.leaves))
+        varying = [each for each in self.leaves if each.kind != "constant"]
+        return [whole_of(part, each) for part, each in zip(parts, varying, strict=True)] or [torch.zeros(())]
 
     @property
     def is_constant(self) -> bool:
@@ -305,7 +327,7 @@ def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: A
     `rounds`, None where nobody knows how many there are. Raises CaptureError where elements are of several types, or no
     tensors, in so many rounds."""
     left = iter(gained)
-    pairs = [(leaf, None if leaf.kind == "constant" else next(left)) for leaf in slot.leaves]
+    pairs = [(leaf, None if leaf.kind == "constant" else whole_of(next(left), leaf)) for leaf in slot.leaves]
     trees = pytree.tree_unflatten(list(range(len(pairs))), slot.spec)
     flat = [pytree.tree_flatten(tree) for tree in trees]
     columns = list(zip(*[[pairs[place] for place in places] for places, _ in flat], strict=False))

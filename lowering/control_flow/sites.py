@@ -22,7 +22,9 @@ from lowering.control_flow.sources import Place, decisions_in, definition_at, ow
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 STDLIB = sysconfig.get_paths()["stdlib"]
-ASKING = ("_ops.py", "_library/", "_tensor.py", "overrides.py", "__init__.py", "fx/experimental/", "utils/_")
+ASKING = (
+    "_ops.py", "_library/", "_tensor.py", "overrides.py", "__init__.py", "functional.py", "fx/experimental/", "utils/_",
+)  # fmt: skip
 """The files of torch through which Python asks a tensor or a symbolic number for a truth or a length."""
 PLUMBING = tuple(f"{TORCH}{each}" for each in ASKING)
 

@@ -152,8 +152,15 @@ def candidates(function: ast.AST) -> set[ast.AST]:
 
 
 def decisions_in(function: ast.AST) -> list[ast.AST]:
-    """The statements and expressions of a function that decide."""
-    return [each for each in ast.walk(function) if isinstance(each, STATEMENTS) or is_decision(each)]
+    """The statements and expressions of a function that decide between two ways."""
+    every = [each for each in ast.walk(function) if isinstance(each, STATEMENTS) or is_decision(each)]
+    return [each for each in every if not is_refusing(each)]
+
+
+def is_refusing(node: ast.AST) -> bool:
+    """Whether an `if` raises on one of its ways: that the other one is taken is a condition, as of an `assert`."""
+    sides = (node.body, node.orelse) if isinstance(node, ast.If) else ()
+    return any(isinstance(each, ast.Raise) for side in sides for each in side[-1:])
 
 
 def is_plain(node: ast.AST) -> bool:

@@ -17,11 +17,12 @@ from lowering.control_flow.rows import (
     open_len,
     open_range,
     open_reversed,
+    open_split,
     open_tolist,
     open_unbind,
     open_zip,
 )
-from lowering.control_flow.values import as_tensor, fits, is_open, truth, user_line
+from lowering.control_flow.values import Absent, as_tensor, fits, is_open, truth, user_line
 from lowering.direct.functions.arrays import Array
 from lowering.errors import CaptureError
 
@@ -36,7 +37,10 @@ def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """yes() if test else no()"""
     if not is_open(test):
         return yes() if test else no()
-    return Branches(test, (yes, no), (), (), frozenset(), ()).run()
+    try:
+        return Branches(test, (yes, no), (), (), frozenset(), ()).run()
+    except Absent:  # the model goes on in two ways: that of the example is kept as a condition
+        return yes() if test else no()
 
 
 def not_(value: Any) -> Any:
@@ -246,12 +250,13 @@ def is_nonzero(value: Any) -> Any:
 FUNCTIONS: dict[Any, Any] = {
     bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
     zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
-    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
+    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind, torch.split: open_split,
 }  # fmt: skip
 METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),
     "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
     "is_nonzero": lambda own: lambda: is_nonzero(own),
     "tolist": lambda own: partial(open_tolist, own),
-    "unbind": lambda own: lambda *args, **kwargs: open_unbind(own, *args, **kwargs),
+    "unbind": lambda own: partial(open_unbind, own),
+    "split": lambda own: partial(open_split, own),
 }

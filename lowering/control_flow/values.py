@@ -65,6 +65,23 @@ def user_line() -> str:
     return ""
 
 
+def unwritten(element: torch.Tensor) -> torch.Tensor:
+    """A part of a tensor, or of a list, that a loop goes over: a copy, where the model has the part itself, so that it
+    refuses to be written."""
+    if type(element) is Traced:
+        element.handle.memory.doubtful.append(refuse_write)
+    return element
+
+
+def refuse_write() -> None:
+    """Raises CaptureError: the model would find what is written in what the loop goes over."""
+    raise CaptureError(
+        "a loop writes into an element of what it goes over, where a size that varies or data tells how often",
+        source=user_line(),
+        hint="write into the tensor by the number of the round, x[i] = y, or append what is made to a list",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- what data tells
 
 
@@ -299,10 +316,15 @@ class Mismatch(CaptureError):
     """A variable is of two types."""
 
 
+class Absent(Mismatch):
+    """A variable has a value on one way, and is None on the other."""
+
+
 def mismatch(name: str, one: str, other: str, where: tuple[str, str]) -> Mismatch:
     """The error for a variable that is of two types."""
     what = name or "the result"
-    return Mismatch(
+    kind = Absent if "None" in (one, other) else Mismatch
+    return kind(
         f"{what} is {one} {where[0]}, and {other} {where[1]}",
         source=user_line(),
         hint="make both of one structure, element type and rank; or leave this function out: "
@@ -347,11 +369,11 @@ def outputs(value: Any, slot: Slot) -> Iterator[torch.Tensor]:
         held = bare(leaf)
         if kind.kind == "tensor":
             if isinstance(held, torch.Tensor):
-                yield held.clone() if isinstance(leaf, Outer) else held
+                yield as_real(held.clone() if isinstance(leaf, Outer) else held)
             elif kind.rank:
-                yield torch.full(kind.shape, held, dtype=kind.dtype)
+                yield as_real(torch.full(kind.shape, held, dtype=kind.dtype))
             else:
-                yield as_tensor(held, kind.dtype)
+                yield as_real(as_tensor(held, kind.dtype))
         else:
             yield as_tensor(held, DTYPE_OF[{"int": int, "float": float, "bool": bool}[kind.kind]])
 
@@ -359,7 +381,7 @@ def outputs(value: Any, slot: Slot) -> Iterator[torch.Tensor]:
 def zeros(leaf: Leaf) -> torch.Tensor:
     """A tensor for a variable that nobody reads yet."""
     if leaf.kind == "tensor":
-        return torch.zeros(leaf.shape, dtype=leaf.dtype)
+        return as_real(torch.zeros(leaf.shape, dtype=leaf.dtype))
     return torch.zeros((), dtype=DTYPE_OF[{"int": int, "float": float, "bool": bool}[leaf.kind]])
 
 
@@ -374,4 +396,19 @@ def rebuilt(slot: Slot, tensors: Iterator[torch.Tensor], undefined: Callable[[],
 
 def number_of(tensor: torch.Tensor, leaf: Leaf) -> Any:
     """A tensor, or the number in it; a truth stays a tensor."""
-    return tensor.item() if leaf.kind in ("int", "float") else tensor
+    return tensor.item() if leaf.kind in ("int", "float") else whole_of(tensor, leaf)
+
+
+def whole_of(tensor: torch.Tensor, leaf: Leaf) -> torch.Tensor:
+    """A tensor that came out of a body, which gives a complex one as pairs of real numbers."""
+    return as_complex(tensor) if leaf.dtype is not None and leaf.dtype.is_complex else tensor
+
+
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as it goes into a body and out of it: a complex one as pairs of real numbers."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def as_complex(tensor: torch.Tensor) -> torch.Tensor:
+    """What `as_real` was made of a complex tensor."""
+    return tensor if tensor.is_complex() else torch.view_as_complex(tensor)

@@ -20,6 +20,7 @@ from lowering.capture.patches.arrays_of_tensors import arrays_of_tensors
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
+from lowering.capture.patches.hashed_sizes import sizes_hashed
 from lowering.capture.patches.kept_sizes import sizes_kept
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
@@ -187,6 +188,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.keeping and at.module is not None,
         lambda at: sizes_kept(at.module, at.places),  # type: ignore[arg-type]
+    ),
+    Patch(
+        "sizes_hashed",
+        ("torch.SymInt.__hash__",),
+        "a size that varies is refused by sets and dicts of the model's, which shall take its number",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: sizes_hashed(),
     ),
     Patch(
         "conditions_left_open",

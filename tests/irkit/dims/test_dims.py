@@ -331,3 +331,16 @@ def test_real_numbers_keep_where_they_are_rounded() -> None:
     assert [dims.evaluate(threefold, {"m": k}) for k in range(300)] == [math.floor(0.57 * (3 * k)) for k in range(300)]
     assert notation.text(dims.dim(dims.Floor(reals.quotient(n + m, sympy.Integer(2))))) == "(m + n) // 2"
     assert conditions.holds("double(n/m) == 0.1", {"n": 1, "m": 10})
+
+
+def test_a_size_without_the_last_part_that_does_not_fill_a_chunk_is_not_above_it() -> None:
+    n, m = dims.symbol("n"), dims.symbol("m")
+    whole = dims.mul(dims.floordiv(n, 8), 8)
+    assert dims.bounds(dims.sub(n, whole), {}) == Range(0, 7)
+    assert dims.minimum(n, whole) == whole and dims.maximum(n, whole) == n
+    assert dims.mod(dims.minimum(n, whole), 8) == 0
+    assert dims.minimum(n, dims.mul(dims.ceildiv(n, 8), 8)) == n
+    twice = dims.sub(dims.mul(dims.add(n, m), 2), dims.mul(dims.floordiv(dims.add(n, m), 3), 6))
+    assert dims.bounds(twice, {}) == Range(0, 4)
+    for size in (0, 1, 7, 8, 23):
+        assert dims.evaluate(dims.sub(n, whole), {"n": size}) == size % 8

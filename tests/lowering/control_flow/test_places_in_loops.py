@@ -48,3 +48,54 @@ def test_a_length_of_data_is_made_an_integer(model: object) -> None:
     for batch, n in (2, 8), (1, 9), (4, 30), (3, 1), (2, 0):
         args = torch.rand(batch, n), torch.rand(batch)
         torch.testing.assert_close(program(*args), model(*args))  # type: ignore[operator]
+
+
+def of_rows(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([part * part.mean() for part in x.split(4)])
+
+
+def of_columns(x: torch.Tensor) -> torch.Tensor:
+    found = []
+    for number, part in enumerate(torch.split(x, 2, dim=1)):
+        found.append(part * number + part.sum(1, keepdim=True))
+    return torch.cat(found, 1)
+
+
+@pytest.mark.parametrize("model", [of_rows, of_columns])
+def test_a_loop_goes_over_the_parts_of_any_size(model: object) -> None:
+    program = irkit.to_onnx(
+        model, (torch.rand(3, 7),), dynamic_shapes=({0: "batch", 1: "n"},), capture="direct", rewrite=True
+    )
+    for shape in ((3, 7), (1, 10), (4, 1), (9, 2), (16, 0)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(program(x), model(x))  # type: ignore[operator]
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    for row in x:
+        row.mul_(2)
+    return x
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    for part in x.split(2):
+        part.div_(2)
+    return x
+
+
+def test_a_round_that_writes_a_row_that_it_goes_over_is_refused() -> None:
+    """The rows of a loop are copies, and those of eager are parts of the tensor."""
+    with pytest.raises(irkit.errors.IrkitError, match="writes into an element of what it goes over"):
+        irkit.to_onnx(doubled, (torch.rand(3, 7),), dynamic_shapes=({0: "batch"},), rewrite=True)
+
+
+def test_a_round_that_writes_a_part_that_it_goes_over_is_for_as_many_as_the_example_has() -> None:
+    program = irkit.to_onnx(halved, (torch.rand(3, 7),), dynamic_shapes=({0: "batch"},), rewrite=True)
+    for batch in (3, 4):
+        x = torch.rand(batch, 7)
+        torch.testing.assert_close(program(x), halved(x))
+    for batch in (2, 5):
+        with pytest.raises(irkit.ContractError):
+            program(torch.rand(batch, 7))

@@ -132,7 +132,7 @@ def second_try(
 ) -> Row:
     """The row of a model with what else irkit offers where it is not right: its loops and branches rewritten, a size
     fixed, what its library prepares for exports; the row as it was where that does not help."""
-    fixes = row.verdict == FAILS and bool(FIXED_SIZE.search(row.problem))
+    fixes = row.verdict == FAILS and bool(FIXED_SIZE.search(row.problem) or UNTOLD.search(row.problem))
     ready = subject.prepared(model, sets) if row.verdict not in GOOD else None
     first = fixes and ready is not None
     if ready and first:
@@ -301,6 +301,8 @@ def is_no_worse(exact: torch.Tensor, theirs: torch.Tensor, ours: torch.Tensor) -
 
 SOURCE = re.compile(r"in your model: (\S+\.py:\d+ .*?)(?= try: |; |$)")
 FIXED_SIZE = re.compile(r"was to vary as '(\w+)', and the model works for \d+ only")
+UNTOLD = re.compile(r"requires of \w+ was not found")
+"""What is said of a size that an operator fixes in a way that is not understood."""
 
 
 def is_refused(problem: str) -> bool:
