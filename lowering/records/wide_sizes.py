@@ -32,7 +32,7 @@ MEMORY = 1 << 47
 def with_wide_sizes(graph: Graph, roots: Iterable[Value] = ()) -> Graph:
     """The graph with the condition, for each number that it or the roots make of sizes, that 64 bits hold it, if it
     might go beyond; the very same where none might."""
-    values = [*every_value(walk.post_order((*graph.results, *roots), first=graph.params))]
+    values = every_value(walk.post_order((*graph.results, *roots), first=graph.params))
     known = {fact.text for fact in graph.signature.facts}
     found = {fact.text: fact for fact in wide_facts(graph, values) if fact.text not in known}
     if not found:
@@ -41,12 +41,12 @@ def with_wide_sizes(graph: Graph, roots: Iterable[Value] = ()) -> Graph:
     return attrs.evolve(graph, signature=signature)
 
 
-def every_value(order: Sequence[Value]) -> Iterator[Value]:
-    """The values in order, each followed by those of its bodies."""
-    for value in order:
-        yield value
-        for body in value.bodies:
-            yield from every_value(body.order)
+def every_value(order: Sequence[Value]) -> list[Value]:
+    """The values in order, then those of their bodies."""
+    found = list(order)
+    for body in walk.bodies(order):
+        found += every_value(body.order)
+    return found
 
 
 def wide_facts(graph: Graph, values: Sequence[Value]) -> Iterator[Fact]:
