@@ -58,12 +58,32 @@ def iterating_calls(elements: ast.expr) -> set[ast.AST]:
     return named | {each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr in PARTS}
 
 
-class Decisions(ast.NodeTransformer):
-    """Writes the marked decisions of expressions as calls; `line` gives the text of a line, for errors, `fresh` a name
-    that no variable has."""
+def tests_in(function: ast.AST) -> set[ast.AST]:
+    """The expressions of which only the truth is asked: tests, and operands of `not`, and of `and` and `or` in them."""
+    pending: list[ast.AST] = []
+    for each in ast.walk(function):
+        if isinstance(each, ast.If | ast.While | ast.Assert | ast.IfExp):
+            pending.append(each.test)
+        elif isinstance(each, ast.comprehension):
+            pending += each.ifs
+        elif isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not):
+            pending.append(each.operand)
+    found: set[ast.AST] = set()
+    while pending:
+        each = pending.pop()
+        found.add(each)
+        pending += each.values if isinstance(each, ast.BoolOp) else []
+    return found
 
-    def __init__(self, marked: set[ast.AST], line: Callable[[ast.AST], str], fresh: Callable[[], str]) -> None:
-        self.marked, self.line, self.fresh = marked, line, fresh
+
+class Decisions(ast.NodeTransformer):
+    """Writes the marked decisions of expressions as calls; `tests` are those of which only the truth is asked, `line`
+    gives the text of a line, for errors, `fresh` a name that no variable has."""
+
+    def __init__(
+        self, marked: set[ast.AST], tests: set[ast.AST], line: Callable[[ast.AST], str], fresh: Callable[[], str]
+    ) -> None:
+        self.marked, self.tests, self.line, self.fresh = marked, tests, line, fresh
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         marked, bare = node in self.marked, [risks(each) for each in node.values]
@@ -73,7 +93,8 @@ class Decisions(ast.NodeTransformer):
         self.refuse_bindings(node.values[1:])
         name = "and_" if isinstance(node.op, ast.And) else "or_"
         rest = [deferred(each) for each in node.values[1:]]
-        named = [ast.keyword("lazy", ast.Constant(True))] if any(bare[1:]) else []
+        told = {"lazy": any(bare[1:]), "as_value": node not in self.tests}
+        named = [ast.keyword(each, ast.Constant(True)) for each, holds in told.items() if holds]
         return at_place(call(name, [node.values[0], *rest], named), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from lowering.control_flow.comprehensions import lambda_of
-from lowering.control_flow.decisions import Decisions, at_place, call, iterating_calls
+from lowering.control_flow.decisions import Decisions, at_place, call, iterating_calls, tests_in
 from lowering.control_flow.exits import Exits
 from lowering.control_flow.liveness import Around, Variables, variables_of
 from lowering.control_flow.names import (
@@ -88,11 +88,11 @@ class Generation:
         self.declared = frozenset(
             name for each in walk_own(function) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
         )
-        self.variables = variables_of(function)
+        self.variables, tests = variables_of(function), tests_in(function)
         function.body = self.block(function.body, Region())
         if self.unset:
             function.body = self.with_values(function.body)
-        decisions = Decisions(self.marked, self.line, lambda: self.fresh("element"))
+        decisions = Decisions(self.marked, tests, self.line, lambda: self.fresh("element"))
         function.body = [decisions.visit(each) for each in function.body]
         Supers(function).visit(function)
         place = 1 if ast.get_docstring(function) is not None else 0

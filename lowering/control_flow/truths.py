@@ -51,23 +51,27 @@ def not_(value: Any) -> Any:
     return torch.sym_not(asked) if isinstance(asked, torch.SymBool) else torch.logical_not(asked)
 
 
-def and_(value: Any, *rest: Callable[[], Any], lazy: bool = False) -> Any:
-    """value and rest[0]() and ...; those behind a value of data are computed always, unless they may fail (`lazy`)"""
-    return joined(value, rest, lazy, False)
+def and_(value: Any, *rest: Callable[[], Any], lazy: bool = False, as_value: bool = False) -> Any:
+    """value and rest[0]() and ...; those behind a value of data are computed always, unless they may fail (`lazy`).
+    Only the truth is asked, but `as_value`, where it is one of the values, as Python has it"""
+    return joined(value, rest, lazy, False, as_value)
 
 
-def or_(value: Any, *rest: Callable[[], Any], lazy: bool = False) -> Any:
-    """value or rest[0]() or ...; those behind a value of data are computed always, unless they may fail (`lazy`)"""
-    return joined(value, rest, lazy, True)
+def or_(value: Any, *rest: Callable[[], Any], lazy: bool = False, as_value: bool = False) -> Any:
+    """value or rest[0]() or ...; those behind a value of data are computed always, unless they may fail (`lazy`).
+    Only the truth is asked, but `as_value`, where it is one of the values, as Python has it"""
+    return joined(value, rest, lazy, True, as_value)
 
 
-def joined(value: Any, rest: Iterable[Callable[[], Any]], lazy: bool, decisive: bool) -> Any:
+def joined(value: Any, rest: Iterable[Callable[[], Any]], lazy: bool, decisive: bool, as_value: bool) -> Any:
     """`and`, or `or` where True decides."""
     for each in rest:
         if not is_open(value):
             if bool(value) is decisive:
                 return value
             value = each()
+        elif as_value:
+            value = one_of(value, each, lazy, decisive)
         elif lazy:
             value = lazily(value, each, decisive)
         else:
@@ -86,6 +90,28 @@ def lazily(value: Any, other: Callable[[], Any], decisive: bool) -> Any:
         return torch.full((), decisive)
 
     return choose(value, first, second) if decisive else choose(value, second, first)
+
+
+def one_of(value: Any, other: Callable[[], Any], lazy: bool, decisive: bool) -> Any:
+    """`value and other()`, or `or`, as Python has it: one of both, whatever it is. Raises CaptureError where these are
+    of two types."""
+    boolean = is_boolean(value)
+    if not lazy:
+        found = other()
+        tensors = isinstance(found, torch.Tensor) and isinstance(value, torch.Tensor)
+        alike = tensors and found.dtype is value.dtype and found.dim() == value.dim() == 0
+        if alike or (boolean and is_boolean(found)):
+            return both(value, found, decisive)
+
+    def second() -> Any:
+        found = other()
+        return as_tensor(truth(found), torch.bool) if boolean and is_boolean(found) else found
+
+    def first() -> Any:
+        return torch.full((), decisive) if boolean else value
+
+    asked = as_tensor(truth(value))
+    return choose(asked, first, second) if decisive else choose(asked, second, first)
 
 
 def both(one: Any, other: Any, decisive: bool) -> Any:

@@ -1,4 +1,5 @@
-"""What a body of control flow changes beside its results: attributes, and lists, dicts and sets around it.
+"""What a body of control flow changes beside its results: attributes, variables of functions around it, global ones,
+and lists, dicts and sets.
 
 Both sides of a branch run while a model is captured, and one round stands for all of a loop: such a change would be
 made where eager makes none, or as often as no call makes it.
@@ -10,8 +11,10 @@ import functools
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
+import attrs
 import torch
 
 from lowering.capture.inputs.contents import CONTAINERS, DICTS, Contents, by_key, restore
@@ -25,7 +28,8 @@ OURS = ("lowering.", "irkit.", "sympy.", "torch.fx.", "torch._")
 def refuse_side_effects(*roots: Any) -> Iterator[None]:
     """A block in which a body runs. Raises CaptureError where it leaves other contents in what it reaches from its
     functions and arguments than it found there; these are put back."""
-    before = Contents.of(reached_from(roots))
+    reached = reached_from(roots)
+    before, variables = Contents.of(reached.containers), reached.variables()
     try:
         yield
     finally:
@@ -33,6 +37,10 @@ def refuse_side_effects(*roots: Any) -> Iterator[None]:
         names = [name for held, known in changed for name in names_changed(held, known)]
         for held, known in changed:
             restore(held, known)
+        for variable in variables:
+            if variable.is_other():
+                names.append(f"the variable {variable.name!r}")
+                variable.restore()
     if names:
         raise CaptureError(
             f"a branch or a loop of the graph changes {', '.join(dict.fromkeys(names))} in what it calls, and both "
@@ -50,10 +58,59 @@ def names_changed(held: Any, before: Any) -> list[str]:
     return [f"a {type(held).__name__}"] if others else []
 
 
-def reached_from(roots: Sequence[Any]) -> list[Any]:
+@attrs.frozen(eq=False)
+class Reached:
+    """What a body may change: `containers`, and the variables that `functions` have in common with others."""
+
+    containers: list[Any]
+    functions: list[types.FunctionType]
+
+    def variables(self) -> list[Variable]:
+        """These variables with what they hold: of functions around, and global ones."""
+        found: dict[Any, Variable] = {}
+        for each in self.functions:
+            for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+                if is_filled(cell):
+                    found[id(cell)] = Variable(name, cell, cell.cell_contents)
+            for name in names_in(each.__code__):
+                if name in each.__globals__:
+                    found[id(each.__globals__), name] = Variable(name, each.__globals__, each.__globals__[name])
+        return [*found.values()]
+
+
+@attrs.frozen(eq=False)
+class Variable:
+    """A variable of a function around, or a global one: where it is, and what it held."""
+
+    name: str
+    where: Any
+    held: Any
+
+    def is_other(self) -> bool:
+        """Whether it holds something else now."""
+        if isinstance(self.where, dict):
+            return self.where.get(self.name) is not self.held
+        return not is_filled(self.where) or self.where.cell_contents is not self.held
+
+    def restore(self) -> None:
+        """Has it hold that again."""
+        if isinstance(self.where, dict):
+            self.where[self.name] = self.held
+        else:
+            self.where.cell_contents = self.held
+
+
+@lru_cache(maxsize=1 << 10)
+def names_in(code: types.CodeType) -> tuple[str, ...]:
+    """The names in a code and those inside it, global ones among them."""
+    inner = (name for each in code.co_consts if isinstance(each, types.CodeType) for name in names_in(each))
+    return tuple(dict.fromkeys((*code.co_names, *inner)))
+
+
+def reached_from(roots: Sequence[Any]) -> Reached:
     """The dicts, lists and sets, attributes of objects among them, that objects hold, and functions around them, at any
-    depth, each once."""
-    found: list[Any] = []
+    depth, and the functions, each once."""
+    found, functions = [], []
     pending, seen = list(roots), set[int]()
     while pending:
         each = pending.pop()
@@ -62,8 +119,22 @@ def reached_from(roots: Sequence[Any]) -> list[Any]:
         seen.add(id(each))
         if type(each) in CONTAINERS:
             found.append(each)
+        if isinstance(each, types.FunctionType):
+            functions.append(each)
         pending += contents_of(each)
-    return found
+    return Reached(found, functions)
+
+
+def followed_globals(function: types.FunctionType) -> list[Any]:
+    """The lists, dicts, sets and functions that a function finds by its global names."""
+    known = function.__globals__
+    held = [known[name] for name in names_in(function.__code__) if name in known]
+    return [each for each in held if type(each) in CONTAINERS or is_of_user(each)]
+
+
+def is_of_user(value: Any) -> bool:
+    """Whether something is a function, and neither irkit's nor torch's."""
+    return isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith((*OURS, "torch"))
 
 
 def contents_of(value: Any) -> list[Any]:
@@ -73,7 +144,8 @@ def contents_of(value: Any) -> list[Any]:
     if type(value) in CONTAINERS or isinstance(value, tuple):
         return [*value]  # not those that a rewritten loop makes, which count who goes over them
     if isinstance(value, types.FunctionType):
-        return [*(cell.cell_contents for cell in value.__closure__ or () if is_filled(cell))]
+        around = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
+        return [*around, *followed_globals(value)]
     if isinstance(value, types.MethodType):
         return [value.__self__, value.__func__]
     if isinstance(value, functools.partial):
