@@ -185,6 +185,9 @@ def run_once(
                         rebind(tracer, name, parts.buffers[name], buffer)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
+    for each in results:
+        if type(each) is Traced:
+            tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
     changed = [SET.format(some_of(attributes))] if attributes else []
     changed += [BEGUN.format(each) for each in begun]
     changed += [DRAWN.format(line) for line in tracer.drawn]
