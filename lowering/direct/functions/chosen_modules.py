@@ -97,16 +97,17 @@ def with_weights(
 ) -> torch.nn.Module:
     """A module like some others, with the weights of the one that has this number. `refuse` is called where it writes
     one of them, which would not be that module's own."""
-    known: dict[int, Any] = {}
+    known: dict[Any, Any] = {}
 
     def weight(several: Sequence[Any]) -> Any:
         if several[0] is None:
             return None
-        if id(several[0]) not in known:
+        key = tuple(map(id, several))  # weights that one module shares, another need not
+        if key not in known:
             found: Any = torch.stack([*several])[number]
             found.handle.memory.doubtful.append(refuse)
-            known[id(several[0])] = found
-        return known[id(several[0])]
+            known[key] = found
+        return known[key]
 
     def module(several: Sequence[Any]) -> Any:
         if several[0] is None or id(several[0]) in known:
