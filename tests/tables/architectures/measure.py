@@ -141,7 +141,7 @@ def second_try(
         fixes = row.verdict == FAILS
     if fixes or row.verdict == REFUSES:
         rewritten = exported(told, model, sets, answers, rewrite=True)
-        if rewritten.verdict == RIGHT:
+        if rewritten.verdict in (RIGHT, RANDOM):
             return attrs.evolve(rewritten, verdict=REWRITTEN)
     if fixes:
         row = with_fixed(row, told, model, sets, answers)
