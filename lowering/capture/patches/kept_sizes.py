@@ -70,8 +70,8 @@ class Float(float, metaclass=Meta):
 
 def length(value: Any) -> Any:
     """len, but of a tensor the size, which may vary."""
-    tensor = value.tensor if isinstance(value, OfTensor) else value
-    return tensor.shape[0] if isinstance(tensor, torch.Tensor) and tensor.ndim else len(value)
+    tensor: Any = value.tensor if isinstance(value, OfTensor) else value
+    return tensor.shape[0] if isinstance(tensor, torch.Tensor) and tensor.ndim else len(tensor)
 
 
 def smallest(*values: Any, **named: Any) -> Any:

@@ -97,22 +97,23 @@ def with_weights(
 ) -> torch.nn.Module:
     """A module like some others, with the weights of the one that has this number. `refuse` is called where it writes
     one of them, which would not be that module's own."""
-    known: dict[int, Any] = {}
+    known: dict[Any, Any] = {}
 
     def weight(several: Sequence[Any]) -> Any:
         if several[0] is None:
             return None
-        if id(several[0]) not in known:
-            found: Any = torch.stack(several)[number]
+        key = tuple(map(id, several))  # weights that one module shares, another need not
+        if key not in known:
+            found: Any = torch.stack([*several])[number]
             found.handle.memory.doubtful.append(refuse)
-            known[id(several[0])] = found
-        return known[id(several[0])]
+            known[key] = found
+        return known[key]
 
     def module(several: Sequence[Any]) -> Any:
         if several[0] is None or id(several[0]) in known:
             return None if several[0] is None else known[id(several[0])]
-        first = several[0]
-        made = known[id(first)] = type(first).__new__(type(first))
+        first: Any = several[0]
+        made = known[id(first)] = object.__new__(type(first))
         made.__dict__.update(
             {n: each for n, each in first.__dict__.items() if n != "forward" or id(first) not in forwards}
         )

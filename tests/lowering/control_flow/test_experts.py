@@ -109,7 +109,7 @@ class Chosen(torch.nn.Module):
         self.experts = torch.nn.ModuleList(experts)
 
     def forward(self, x: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
-        return self.experts[experts.max()](x)
+        return self.experts[experts.max()](x)  # type: ignore[call-overload]
 
 
 @torch.no_grad()
@@ -124,11 +124,22 @@ def test_a_module_is_chosen_without_rewriting_too() -> None:
 
 
 @torch.no_grad()
+def test_weights_that_one_module_shares_another_need_not() -> None:
+    def square(shared: bool) -> torch.nn.Module:
+        first, second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+        second.weight = first.weight if shared else second.weight
+        return torch.nn.Sequential(first, second)
+
+    model, x = Chosen(square(True), square(False)).eval(), torch.rand(2, 3)
+    program = irkit.to_onnx(model, (x, torch.tensor([0])), capture="direct")
+    for number in (0, 1):
+        torch.testing.assert_close(program(x, torch.tensor([number])), model(x, torch.tensor([number])))
+
+
+@torch.no_grad()
 def test_modules_that_differ_beyond_their_weights_are_chosen_for_the_example_only() -> None:
-    program = irkit.to_onnx(
-        Chosen(Expert(), torch.nn.Sequential(Expert(), Expert())).eval(), (torch.rand(2, 3), torch.tensor([0, 1])),
-        capture="direct",
-    )  # fmt: skip
+    model = Chosen(Expert(), torch.nn.Sequential(Expert(), Expert())).eval()
+    program = irkit.to_onnx(model, (torch.rand(2, 3), torch.tensor([0, 1])), capture="direct")
     with pytest.raises(irkit.ContractError):
         program(torch.rand(2, 3), torch.tensor([0, 0]))
 

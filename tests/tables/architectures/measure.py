@@ -140,7 +140,7 @@ def second_try(
         fixes = row.verdict == FAILS
     if fixes or row.verdict == REFUSES:
         rewritten = exported(told, model, sets, answers, rewrite=True)
-        if rewritten.verdict == RIGHT:
+        if rewritten.verdict in (RIGHT, RANDOM):
             return attrs.evolve(rewritten, verdict=REWRITTEN)
     if ready and not first:
         row = as_prepared(row, model, *ready)
