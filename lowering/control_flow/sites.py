@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,21 @@ def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
         return None
     found = definition_at(code.co_filename, place[0])
     node = None if found is None else decision_at(found.node, place)
-    if found is None or node is None or (loops and elements_gone_over(node) is None and not is_opening(node)):
+    if found is None or node is None or raises(node):
+        return None
+    if loops and elements_gone_over(node) is None and not is_opening(node):
         return None
     return Site(code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node))
 
 
+def raises(node: ast.AST) -> bool:
+    """Whether one side of a branch raises an error, so that the other is all that a program can compute: that it is
+    taken is a condition, as without rewriting."""
+    sides = (node.body, node.orelse) if isinstance(node, ast.If) else ()
+    return any(side and isinstance(side[-1], ast.Raise) for side in sides)
+
+
+@lru_cache(maxsize=1024)
 def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:
     """The innermost decision at a place of a function, or around it where that is no decision itself."""
     within = [each for each in own_nodes(function) if hasattr(each, "lineno") and covers(place_of(each), place)]

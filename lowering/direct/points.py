@@ -226,7 +226,7 @@ def number(dim: Any, sizes: Mapping[str, Any]) -> int:
     return found
 
 
-def solved(dim: Any, symbol: Any, size: int, sizes: Mapping[str, Any]) -> int:
+def symbol_value(dim: Any, symbol: Any, size: int, sizes: Mapping[str, Any]) -> int:
     """What a symbol is where a dimension is so long, for sizes of its other names; its size where nothing else fits."""
     known = {s: sizes[s.name] for s in dims.symbols_of(dim) if s != symbol}
     told = dims.substitute(dim, {**known, symbol: dims.symbol(symbol.name)})

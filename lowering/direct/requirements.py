@@ -54,7 +54,7 @@ from lowering.direct.points import (
     plain_number,
     shapes_in,
     small_sizes,
-    solved,
+    symbol_value,
     symbols_alike,
     teller,
 )
@@ -584,7 +584,7 @@ def compare(met: Elsewhere, told: Any, sizes: Sizes) -> None:
             for symbol in new:
                 tracer.loose.discard(symbol.name)
                 if len(new) == 1:
-                    tracer.others[symbol.name] = solved(d, symbol, size, sizes)
+                    tracer.others[symbol.name] = symbol_value(d, symbol, size, sizes)
             if not new and number(d, sizes) != size:
                 raise LoweringError(
                     f"{met.func} gives {d} elements along a dimension of the example, and {size} where that is "

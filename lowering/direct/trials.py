@@ -244,7 +244,8 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
     run, which is looked at where the values of another run are not the same."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
-    against = [guard for guard in found.guards if about(guard, names) and holds(guard.expr, sizes) is False]
+    asks = [guard for guard in found.guards if about(guard, names) and not guard.is_of_data]  # data are others there
+    against = [guard for guard in asks if holds(guard.expr, sizes) is False]
     zero = 0 in point.values()
     if not against and not (zero and found.run.tracer.unproven):
         return found, False  # the same run, and each operator was found to take such sizes

@@ -335,3 +335,27 @@ def test_a_range_of_several_rounds_may_step_by_a_size() -> None:
         torch.testing.assert_close(program(*given), model(*given), rtol=1e-4, atol=1e-5)
     with pytest.raises(IrkitError, match="range"):
         irkit.to_onnx(lambda x: x[[*range(0, x.shape[0], 0)]], (X,), dynamic_shapes=({0: "n"},), rewrite=True)
+
+
+def logarithms(x):
+    if (x > 0).sum() != x.numel():
+        raise ValueError(f"numbers at or below 0 in {x}")
+    found = []
+    for row in x:
+        if row.sum() > 100:
+            raise ValueError("a row of more than 100")
+        elif row[0] > 5:
+            row = row * 2
+        found.append(row.log())
+    return torch.stack(found)
+
+
+def test_that_a_side_which_raises_is_not_taken_is_a_condition() -> None:
+    x = torch.rand(3, 4) + 0.1
+    program = irkit.to_onnx(logarithms, (x,), dynamic_shapes=({0: "n"},), rewrite=True)
+    for n in (1, 2, 5):
+        x = torch.rand(n, 4) * 9 + 0.1
+        torch.testing.assert_close(program(x), logarithms(x))
+        for wrong in (-x, x + 200):
+            with pytest.raises(IrkitError, match="asserts"):
+                program(wrong)

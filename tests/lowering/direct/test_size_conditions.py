@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irkit
+from irkit.errors import IrkitError
 from tests.fuzz.size_conditions import drawn, faults, other_sizes
 
 
@@ -89,3 +90,17 @@ def test_answers_are_compared_with_answers_and_with_numbers() -> None:
             answered += 1
             assert torch.equal(given, model(x)), (a, b)
     assert answered >= 3
+
+
+def logarithms_of_positive(x: torch.Tensor) -> torch.Tensor:
+    return x.log() if x[x > 0].numel() == x.numel() else x * 2
+
+
+def test_a_condition_on_data_and_a_size_holds_at_1_and_0_too() -> None:
+    program = irkit.to_onnx(logarithms_of_positive, (torch.rand(3, 4) + 0.1,), dynamic_shapes=({0: "n"},))
+    for n in (0, 1, 2, 5):
+        x = torch.rand(n, 4) + 0.1
+        torch.testing.assert_close(program(x), x.log())
+        if n:
+            with pytest.raises(IrkitError, match="asserts"):
+                program(-x)

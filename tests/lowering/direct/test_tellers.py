@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
-from lowering.direct.points import RECURRENT, RESIZING, TOLD, solved
+from lowering.direct.points import RECURRENT, RESIZING, TOLD, symbol_value
 from tests.support.python_calls import python_calls
 
 aten = torch.ops.aten
@@ -115,6 +115,6 @@ def test_a_long_row_is_told_by_as_many_calls_as_a_short_one(operator: Any) -> No
 def test_what_a_new_symbol_is_follows_from_the_length_that_it_is_a_part_of() -> None:
     """A length taken for the symbol itself grows with each product, until no prime above it is found in time."""
     n, u = dims.symbol("n"), dims.symbol("u0", signed=True)
-    assert solved(dims.mul(dims.mul(n, n), u), u, 7 * 7 * 11, {"n": 7}) == 11
-    assert solved(dims.maximum(0, u), u, 13, {}) == 13
-    assert solved(dims.floordiv(u, 2), u, 13, {}) == 13
+    assert symbol_value(dims.mul(dims.mul(n, n), u), u, 7 * 7 * 11, {"n": 7}) == 11
+    assert symbol_value(dims.maximum(0, u), u, 13, {}) == 13
+    assert symbol_value(dims.floordiv(u, 2), u, 13, {}) == 13

@@ -73,7 +73,7 @@ def prepared(model: torch.nn.Module, sets: Sets) -> tuple[Sets, Block] | None:
 
     calls = [dict(call) for call in (sets.example, *sets.others.values())]
     for call in calls:
-        for part in (model, model.base_model):
+        for part in (model, getattr(model, "base_model", model)):
             with torch.no_grad():
                 precompute_export_inputs(part, call)
     if calls[0].keys() == sets.example.keys():
