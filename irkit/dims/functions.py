@@ -204,6 +204,11 @@ class Double(sympy.Function):
             return x
         return sympy.Float(int(x.p) / int(x.q)) if x.is_Rational else None  # type: ignore[attr-defined]
 
+    @classmethod
+    def _should_evalf(cls, arg: Any) -> int:
+        """Never: `Double(0.1)` would become 0.1, and dividing by that the product with 10.0, which is rounded twice."""
+        return -1
+
     def _eval_is_real(self) -> bool:
         return True
 

@@ -50,6 +50,7 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
+from lowering.fold.wide_sizes import with_wide_sizes
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
@@ -316,6 +317,7 @@ def lowered_run(
     graph = Graph(tuple(value for _, value in params), tuple(values), signature=signature, name=found.name)
     present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
     graph = graph.with_symbols(pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
+    graph = with_wide_sizes(graph, [each.condition for each in checks]) if settle else graph
     return record_of(run, graph, found, outputs, state, checks)
 
 

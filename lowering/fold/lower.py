@@ -36,6 +36,7 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Options, Scope, memory_key, stamp_origin, tensor_constant
 from lowering.fold.simplified_sizes import relying_on
+from lowering.fold.wide_sizes import with_wide_sizes
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
@@ -127,6 +128,7 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     numbers = {port.binds for port, _ in inputs.params if port.role == "input" and port.binds}
     present = {s.name for s in symbols_in(graph)} | numbers
     graph = graph.with_symbols(pmap({name: known[name] for name in sorted(present) if name in known}))
+    graph = with_wide_sizes(graph, [each.condition for each in checks])
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
     count = sum(1 for n in nodes_reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start

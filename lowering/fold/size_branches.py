@@ -24,6 +24,7 @@ from irkit.nodes.calls import applied_body
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
+from lowering.fold.wide_sizes import with_wide_sizes
 from lowering.tensors.promotion import scalar
 
 
@@ -94,7 +95,8 @@ def branched(watched: Watched, way: Way) -> Watched:
     made = call("If", [flag, *captures], {"captures": len(captures), **bodies}, outputs=count + len(told))
     values = made if isinstance(made, tuple) else (made,)
     checks = [attrs.evolve(check, condition=v) for check, v in zip(told.values(), values[count:], strict=True)]
-    return Watched.of(attrs.evolve(graph, results=values[:count]), checks)
+    whole = with_wide_sizes(attrs.evolve(graph, results=values[:count]), [each.condition for each in checks])
+    return Watched.of(whole, checks)
 
 
 def told_by(check: Check) -> tuple[str, str]:

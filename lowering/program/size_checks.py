@@ -8,9 +8,8 @@ rounds its sizes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 import attrs
 import numpy as np
@@ -24,7 +23,7 @@ from irkit.core.types import DType
 from irkit.dims.syntax import Conditions, Reader, one_by_one, tree_of
 from irkit.errors import DimensionError
 from lowering.fold.scope import Check
-from lowering.program.size_numbers import OPERATORS, ROUNDED, Number, constant, largest, least, less
+from lowering.program.size_numbers import OPERATORS, ROUNDED, Number, constant, largest, least, less, said_by
 
 RULED = "the range that the model was captured for"
 
@@ -93,15 +92,16 @@ class Inputs:
 
 @attrs.frozen
 class Truth:
-    """Whether a condition holds, and whether it says anything, which it does not where it divides by 0."""
+    """Whether a condition holds, and whether it says anything, which it does not where it divides by 0, or where 64
+    bits do not hold a number in it."""
 
     flag: Value
     said: Value
 
 
 def truth_of(text: str, names: Mapping[str, Number]) -> Value:
-    """Whether a condition over sizes holds, as a boolean scalar; where it divides by 0 it does not. Raises
-    DimensionError for one that ONNX cannot say."""
+    """Whether a condition over sizes holds, as a boolean scalar; where it divides by 0, or 64 bits do not hold a number
+    in it, it does not. Raises DimensionError for one that ONNX cannot say."""
     reader = numbers_over(names)
     conditions = Conditions[Truth](reader.read, compared, joined, negated, known)
     found = conditions.read(tree_of(text, "condition"), text)
@@ -137,13 +137,8 @@ def numbers_over(names: Mapping[str, Number]) -> Reader[Number]:
 def compared(relations: Sequence[type], sides: Sequence[Number]) -> Truth:
     """Whether each relation holds between two sides that follow one another."""
     flags = [ASKED[each](a, b) for each, a, b in zip(relations, sides, sides[1:], strict=False)]
-    return Truth(reduce(op.And, flags), reduce(op.And, divided(sides), const(True)))
-
-
-def divided(sides: Sequence[Number]) -> Iterator[Value]:
-    """That nothing is divided by 0."""
-    for side in sides:
-        yield from side.said
+    said = dict.fromkeys(each for flag in flags for each in flag.said)
+    return Truth(reduce(op.And, (flag.value for flag in flags)), reduce(op.And, said, const(True)))
 
 
 def joined(parts: Sequence[Truth], decisive: bool) -> Truth:
@@ -166,16 +161,22 @@ def known(flag: bool) -> Truth:
     return Truth(const(flag), const(True))
 
 
-def same(a: Number, b: Number) -> Value:
+def same(a: Number, b: Number) -> Number:
     """Whether neither is less."""
-    return op.Not(op.Or(less(a, b), less(b, a)))
+    below, above = less(a, b), less(b, a)
+    return Number(op.Not(op.Or(below.value, above.value)), said=said_by(below, above))
 
 
-ASKED: Mapping[type, Callable[[Any, Any], Value]] = {
+def opposite(flag: Number) -> Number:
+    """The contrary of a flag."""
+    return Number(op.Not(flag.value), said=flag.said)
+
+
+ASKED: Mapping[type, Callable[[Number, Number], Number]] = {
     ast.Lt: less,
     ast.Gt: lambda a, b: less(b, a),
-    ast.LtE: lambda a, b: op.Not(less(b, a)),
-    ast.GtE: lambda a, b: op.Not(less(a, b)),
+    ast.LtE: lambda a, b: opposite(less(b, a)),
+    ast.GtE: lambda a, b: opposite(less(a, b)),
     ast.Eq: same,
-    ast.NotEq: lambda a, b: op.Not(same(a, b)),
+    ast.NotEq: lambda a, b: opposite(same(a, b)),
 }

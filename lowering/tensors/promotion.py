@@ -304,11 +304,23 @@ def is_too_wide(number: Any) -> bool:
     return bool(getattr(number, "is_Integer", False)) and not -(2**63) <= int(number) < 2**63
 
 
+def within(relation: Any) -> Any:
+    """A relation of an integer of 64 bits to one that is beyond, as a relation to the end of these: the first is still
+    computed, so that it is asked whether 64 bits hold it."""
+    one, end = relation.lhs, 2**63 - 1 if relation.rhs > 0 else -(2**63)
+    if isinstance(relation, sympy.Eq | sympy.Ne):
+        return relation.func(one, -(2**63), evaluate=False)
+    below = isinstance(relation, sympy.StrictLessThan | sympy.LessThan)
+    kinds = (sympy.StrictGreaterThan, sympy.LessThan) if end > 0 else (sympy.GreaterThan, sympy.StrictLessThan)
+    return kinds[below](one, end, evaluate=False)
+
+
 def comparison(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
     """A sympy truth value as a bool."""
-    if isinstance(expr, sympy.Rel) and any(is_too_wide(side) for side in expr.args) and expr.lhs.is_integer:
-        plain = expr.func(*(side if is_too_wide(side) else sympy.S.Zero for side in expr.args))
-        return scalar(bool(plain), DType.BOOL)
+    if isinstance(expr, sympy.Rel) and is_too_wide(expr.lhs) and expr.rhs.is_integer:
+        return comparison(expr.reversed, numbers)
+    if isinstance(expr, sympy.Rel) and is_too_wide(expr.rhs) and expr.lhs.is_integer:
+        return comparison(within(expr), numbers)
     parts = [symbolic(part, numbers) for part in expr.args]
     if isinstance(expr, sympy.Rel):
         both = promote(*parts, to=result_dtype(*parts))

@@ -94,3 +94,37 @@ def test_sizes_alone_need_no_arithmetic_in_the_file() -> None:
     program = to_onnx(Model(), (torch.zeros(4, 6),), dynamic_shapes={"x": {0: Dim("n", min=1, max=64)}})
     held = {node.op_type for node in program.proto.graph.node}
     assert not held & {"Shape", "Mul", "Div", "Gather"}, held
+
+
+WIDE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "factor": lambda x: x * x.shape[0] ** 16,
+    "least of two": lambda x: x * min(x.shape[0] ** 16, 5),
+    "remainder": lambda x: x * (x.shape[0] ** 16 % 7),
+    "length": lambda x: x.new_zeros(min(x.shape[0] ** 16, 3)),
+    "branch": lambda x: torch.cond(x.shape[0] ** 16 > 2**70, lambda x: x * 2, lambda x: x + 1, (x,)),
+}
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+@pytest.mark.parametrize("name", WIDE)
+def test_numbers_beyond_64_bits_are_refused(name: str, capture: Any) -> None:
+    program = to_onnx(WIDE[name], (torch.ones(3, 2),), dynamic_shapes=({0: "n"},), capture=capture)
+    for size in (0, 1, 2, 15):
+        x = torch.ones(size, 2)
+        torch.testing.assert_close(program(x), WIDE[name](x))
+    for size in (16, 20, 30):
+        with pytest.raises(ContractError, match=r"n\*\*16 <= 9223372036854775807"):
+            program(torch.ones(size, 2))
+
+
+def test_numbers_that_no_tensor_is_too_small_for_ask_nothing() -> None:
+    """What 64 bits hold for all sizes that tensors in memory have."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        a, b, c, d = x.shape
+        return x.reshape(a * b * c * d) * (a * b) + a * b * c * 8 + (c * d) ** 0.5
+
+    program = to_onnx(model, (torch.ones(3, 4, 5, 6),), dynamic_shapes=({0: "a", 1: "b", 2: "c", 3: "d"},))
+    assert not program.report.guards
+    ranged = to_onnx(WIDE["factor"], (torch.ones(3, 2),), dynamic_shapes=({0: Dim("n", max=15)},))
+    assert not ranged.report.guards
