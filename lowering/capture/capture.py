@@ -35,7 +35,7 @@ from lowering.capture.fx_graphs import (
     state_of_graph,
     structure_of,
 )
-from lowering.capture.guards.divisors import guards_of_nodes
+from lowering.capture.guards.divisors import guards_of_nodes, with_divisors
 from lowering.capture.guards.empty_sizes import without_empty
 from lowering.capture.guards.guards import (
     Fixed,
@@ -348,12 +348,14 @@ def traced(
             program, name_of(model), call.arguments, leaves, places, known, attempts, said, options.specialization
         )
         by_name = {leaves[i].name: kind for i, kind in numbers.items()}
-        found = attrs.evolve(found, numbers=by_name, parameters=call.parameters)
+        metas = metas_of_program(program)
+        guards = with_divisors(found.guards, found.range_constraints, metas, heard.divisors)
+        found = attrs.evolve(found, numbers=by_name, parameters=call.parameters, guards=guards)
         found = with_notes(found, module, notes)
         found = with_lines(found, heard)
         asked = heard.questions
         found = widen_sizes(found, request, asked) if options.widen else refuse_zeros(found, asked)
-        return with_settled(checked(found, metas_of_program(program)))
+        return with_settled(checked(found, metas))
 
 
 def checked(captured: Captured, metas: Sequence[Any]) -> Captured:

@@ -32,6 +32,9 @@ RELATIONS: Mapping[str, Callable[..., Any]] = {
     "eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge,
     "sym_max": torch_functions.Max, "sym_min": torch_functions.Min,
 }  # fmt: skip
+DIVISIONS = ("int_floordiv", "mod", "int_truediv", "float_truediv")
+POWERS = ("pow_by_natural", "float_pow")
+"""What divides by the size itself where the exponent is below 0."""
 BETWEEN = (
     "/fx/experimental/sym_node.py", "/fx/experimental/symbolic_shapes.py", "/__init__.py", "/utils/_config_module.py",
     "/_utils.py", "/_dynamo/eval_frame.py",
@@ -62,10 +65,11 @@ class Question:
 
 @attrs.frozen
 class Heard:
-    """What a model asked of sizes while it was traced, and the line of each condition that was left to run time, by
-    torch's expression."""
+    """What a model asked of sizes while it was traced, what it divided by, with the line that did, and the line of each
+    condition that was left to run time, by torch's expression."""
 
     questions: list[Question] = attrs.field(factory=list)
+    divisors: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
     deferred: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
 
 
@@ -76,7 +80,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
     In it, torch notes the model's own line for guards, not its own.
     """
     known: set[Any] = set()
-    before = {name: getattr(SymNode, name) for name in RELATIONS}
+    before = {name: getattr(SymNode, name) for name in (*RELATIONS, *DIVISIONS, *POWERS)}
     located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
 
     def with_line(env: Any, framework_loc: Any = None) -> Any:
@@ -94,7 +98,8 @@ def hear_questions(heard: Heard) -> Iterator[None]:
 
     try:
         for name, method in before.items():
-            setattr(SymNode, name, overheard(name, method, heard.questions, known))
+            asks = overheard(name, method, heard.questions, known) if name in RELATIONS else None
+            setattr(SymNode, name, asks or divided(name in POWERS, method, heard.divisors))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
         yield
@@ -123,6 +128,21 @@ def overheard(name: str, method: Any, found: list[Question], known: set[Any]) ->
         return answer
 
     return compare
+
+
+def divided(power: bool, method: Any, found: dict[Any, traceback.FrameSummary | None]) -> Any:
+    """A division of SymNode, or a power, that notes by what it divides: the quotient may not tell it any more."""
+
+    def divide(self: Any, other: Any) -> Any:
+        divisor: Any = getattr(self if power else other, "expr", None)
+        below = not power or bool(getattr(getattr(other, "expr", None), "is_negative", False))
+        if below and divisor is not None and not divisor.is_number and divisor not in found:
+            frame = sys._getframe(1)
+            if asking(frame) is not None:
+                found[divisor] = user_frame(frame)
+        return method(self, other)
+
+    return divide
 
 
 def note(relation: Any, ours: Any, theirs: Any, said: Any, frame: Any, found: list[Question]) -> None:

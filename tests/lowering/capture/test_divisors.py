@@ -16,6 +16,12 @@ DIVIDED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "a remainder": lambda x, y: x.new_zeros(x.shape[0] % y.shape[0] + 2),
     "a part": lambda x, y: x[: x.shape[0] // y.shape[0]],
     "rounded up": lambda x, y: x + -(-x.shape[0] // y.shape[0]),
+    "nothing of a quotient": lambda x, y: x + (x.shape[0] // y.shape[0]) * 0,
+    "nothing of a remainder": lambda x, y: x + (x.shape[0] % y.shape[0]) * 0,
+    "nothing of a power": lambda x, y: x + (y.shape[0] ** -1) * 0,
+    "a quotient of nothing": lambda x, y: x + 0 // y.shape[0],
+    "a quotient that nobody uses": lambda x, y: (x.shape[0] / y.shape[0], x + 1)[1],
+    "a product divided again": lambda x, y: x + x.shape[0] * y.shape[0] // y.shape[0],
     "a difference": lambda x, y: x * (x.shape[0] // (y.shape[0] - 1)),
 }
 
