@@ -26,6 +26,27 @@ with warnings.catch_warnings():
 Function = Callable[[Any, Any], Any]
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "made"),
+    [((0.0713, 57), (0.0521, 83), (0.1017, 61)), ((0.03, 64), (0.05, 11), (0.02, 40)), ((0.1, 0), (0.3, 9), (0.2, 7))],
+)
+def test_sums_of_all_pairs_of_integers_are_those_of_torch_but_in_the_middle_of_two_steps(
+    a: Any, b: Any, made: Any
+) -> None:
+    """torch's vectorized kernel rounds scale * zero_point before it is taken off, DequantizeLinear does not."""
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        one, other = (torch._make_per_tensor_quantized_tensor(*each) for each in ((x, *a), (y, *b)))
+        return Q.add(one, other, *made).int_repr()
+
+    x, y = (each.to(torch.uint8).flatten() for each in torch.meshgrid(*[torch.arange(256)] * 2, indexing="ij"))
+    far = (to_onnx(model, (x, y))(x, y).int() - model(x, y).int()).abs()
+    steps = ((x.double() - a[1]) * a[0] + (y.double() - b[1]) * b[0]) / made[0]
+    middle = (steps - steps.floor() - 0.5).abs() < 1e-4
+    assert far.max() <= 1
+    assert not (far.bool() & ~middle).any()
+
+
 def of_a_scale_from_data(q: Any, r: Any) -> Any:
     scale = q.dequantize().max() / 100
     return torch.quantize_per_tensor(r.dequantize(), scale, torch.tensor(3), torch.qint8).dequantize()
