@@ -1,6 +1,7 @@
 """Eliminations and triangular factors of batches of matrices, real and complex: one Scan over the columns each.
 
-Pivots and signs are LAPACK's. What torch refuses at run time, a singular matrix, gives infinities or NaN.
+Pivots and signs are LAPACK's. What torch refuses at run time, a singular matrix, gives infinities or NaN here, and is a
+condition of the operators that refuse it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, write_arguments
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
-from lowering.fold.asserted_operands import ASSERTING, asserted_conditions
+from lowering.fold.asserted_operands import ASSERTING, STEPS, asserted_conditions
 from lowering.fold.nodes import EFFECTS
 from lowering.fold.registry import Registry, operator_of
 from lowering.fold.scope import bind_symbols
@@ -116,7 +116,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     raw = list(made) if isinstance(made, tuple | list) else [made]
     results = settle_results(tracer, func, raw, flat, name, value_args)
     require_sizes(tracer, func, info, args, kwargs, results)
-    keep_asserted(tracer, func, value_args, value_kwargs, results[0])
+    keep_asserted(tracer, func, value_args, value_kwargs, results)
     if met is not None and len(results) == len(flat):
         remember(tracer, met, info, twins, raw, results, name, state)
     found = [
@@ -194,7 +194,7 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     name = tracer.name(func)
     (value,) = settle_results(tracer, func, [made], [twin], name, value_args)
     require_sizes(tracer, func, info_of(func), args, kwargs, [value])
-    keep_asserted(tracer, func, value_args, value_kwargs, value)
+    keep_asserted(tracer, func, value_args, value_kwargs, [value])
     if met is not None:
         remember(tracer, met, info_of(func), twin, [made], [value], name, tracer.state)
     return tracer.tensor(twin, value, name)
@@ -224,11 +224,17 @@ def takes_any_size(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mappi
     return told is not None and told(*operands(tracer, func, args, kwargs))
 
 
-def keep_asserted(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
+def keep_asserted(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], results: Sequence[Value]) -> None:
     """Keeps what an operator asserts of its operands' content."""
     name = func._schema.name
     if name in ASSERTING:
-        tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, result, tracer.line()))
+        made = results[0] if len(results) == 1 else tuple(results)
+        tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
+
+
+def check_steps(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """What says that a step of an elimination failed: it computes nothing, and refuses that."""
+    keep_asserted(tracer, func, *operands(tracer, func, args, kwargs), ())
 
 
 def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -248,7 +254,7 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     tracer.counted = counted_mask(func, value_args)
     results = settle_results(tracer, func, as_list(made), twins, name, value_args)
     tracer.counted = None
-    keep_asserted(tracer, func, value_args, value_kwargs, results[0])
+    keep_asserted(tracer, func, value_args, value_kwargs, results)
     shown = [
         tracer.tensor(twin, value, name) if isinstance(twin, torch.Tensor) else twin
         for twin, value in zip(twins, results, strict=False)
@@ -417,7 +423,7 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         record(tracer, met, values, results, name, entry.conditions or ())
         tracer.first_met(results)
     if met.func._schema.name in ASSERTING:
-        keep_asserted(tracer, met.func, *operands(tracer, met.func, args, kwargs), results[0])
+        keep_asserted(tracer, met.func, *operands(tracer, met.func, args, kwargs), results)
     if tracer.symbols["u"]:
         for value in results:
             bind_symbols(tracer.scope, value)
@@ -494,7 +500,7 @@ def runs_of_vector(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mappi
 
 
 COUNTS = dict.fromkeys(("aten::tensor_split", "aten::chunk", "aten::unsafe_chunk"), with_count)
-NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), compute_nothing)
+NOTHING = {**dict.fromkeys(EFFECTS, compute_nothing), STEPS: check_steps}
 
 
 def on_lists(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

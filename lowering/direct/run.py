@@ -50,9 +50,9 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
-from lowering.fold.wide_sizes import with_wide_sizes
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
+from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
 

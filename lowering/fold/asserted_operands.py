@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from irkit import dims
@@ -10,10 +11,13 @@ from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.algorithms.real_or_complex import part_type
 from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
 from lowering.records.sizes import is_unbacked
+from lowering.tensors import shaping
+from lowering.tensors.complex_pairs import is_complex, parts
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders, ints, slice_axis
 from passes.legal.runtime.division import is_kept_off, is_size
@@ -29,7 +33,18 @@ SEGMENTS = "aten::segment_reduce"
 NARROW = "aten::narrow"
 PACK = "aten::_pack_padded_sequence"
 ALIGNED = "aten::ctc_loss"
-ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS}
+SOLVED = frozenset(
+    f"aten::{name}" for name in "linalg_inv inverse linalg_solve linalg_tensorinv linalg_tensorsolve".split()
+)
+POWERS = "aten::linalg_matrix_power"
+POSITIVE = frozenset(("aten::linalg_cholesky", "aten::cholesky"))
+STEPS = "aten::_linalg_check_errors"
+CHECKED = frozenset(f"aten::linalg_{name}_ex" for name in "inv solve cholesky lu_factor ldl_factor".split())
+"""Operators that say which step failed, and refuse that where they are asked to."""
+MATRICES = SOLVED | POSITIVE | CHECKED | {POWERS, STEPS}
+ASSERTING = (
+    DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS} | MATRICES
+)
 """The operators that assert something of what their operands hold."""
 
 
@@ -57,6 +72,8 @@ def asserted_conditions(
         repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])
         what = "the numbers of bincount" if name == COUNTS else "the repeats of repeat_interleave"
         yield from none_below_zero(args[0] if name == COUNTS else repeats, what, line)
+    elif name in MATRICES:
+        yield from factors_asserted(name, args, kwargs, result, line)
     elif name in GROUPED:
         yield from ends_asserted(line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
@@ -210,6 +227,43 @@ def segments_asserted(
     broken = op.Concat(*(op.Reshape(each, ints(-1)) for each in wrong), axis=0)
     none = op.ReduceSum(cast(broken, DType.INT64), keepdims=0)
     yield Check(op.Equal(none, const(0, "i64")), text, line)
+
+
+def factors_asserted(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, line: str
+) -> Iterator[Check]:
+    """What an operator asserts of matrices that it inverts or factors: none is singular, or has a pivot that is not
+    above 0. It is asked of what was computed: a pivot of 0 makes infinities or NaN of finite numbers."""
+    made = result[0] if isinstance(result, tuple) and result else result
+    text = f"no matrix of {name.removeprefix('aten::').replace('linalg_', 'linalg.')} is singular"
+    if name == STEPS or (name in CHECKED and kwargs.get("check_errors")):
+        info = args[0] if name == STEPS else result[-1]
+        broken = op.Not(op.Equal(info, scalar(0, info.dtype)))
+        text = "no matrix that is inverted or factored is singular" if name == STEPS else text
+    elif name in POSITIVE:
+        broken = on_diagonals(op.Not(op.Greater(parts(made)[0], scalar(0, part_type(made)))))
+        text = text.replace("is singular", "has a pivot that is not above 0")
+    elif name in SOLVED or (name == POWERS and args[1] < 0):
+        broken = op.And(has_no_number(made), op.Not(has_no_number(*(v for v in args if isinstance(v, Value)))))
+    else:
+        return
+    none = op.ReduceSum(cast(broken, DType.INT64), keepdims=0)
+    yield Check(op.Equal(none, const(0, "i64")), text, line)
+
+
+def on_diagonals(flags: Value) -> Value:
+    """Flags of matrices where they are those of their diagonals; False elsewhere."""
+    rows, columns = (shaping.iota(size) for size in flags.shape[-2:])
+    return op.And(flags, op.Equal(shaping.unsqueeze(rows, 1), columns))
+
+
+def has_no_number(*given: Value) -> Value:
+    """Whether some element of tensors is infinite or NaN."""
+    found = list[Value]()
+    for x in (part for v in given for part in (parts(v) if is_complex(v) else (v,))):
+        wide = x if x.dtype is DType.DOUBLE else cast(x, DType.FLOAT)
+        found.append(op.ReduceSum(cast(op.Or(op.IsInf(wide), op.IsNaN(wide)), DType.INT64), keepdims=0))
+    return op.Greater(reduce(op.Add, found), const(0, "i64"))
 
 
 def divisor_asserted(divisor: Any, line: str) -> Iterator[Check]:

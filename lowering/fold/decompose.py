@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import attrs
 import sympy
 import torch
 from torch.fx import GraphModule, Node
@@ -95,7 +96,9 @@ def written_out(
     module, guards = traced(run, [of_type(flat[i], leaves[i]) for i in inputs], target, node)
     scope.guards.extend((guard, source_of(node)) for guard in guards)
     scope.decomposed[str(target)] += 1
+    known = len(scope.checks)
     results, _ = scope.graph_within(module, [leaves[i] for i in inputs], closed=False)
+    scope.checks[known:] = [attrs.evolve(each, source=each.source or source_of(node)) for each in scope.checks[known:]]
     return results
 
 

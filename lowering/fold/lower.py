@@ -36,12 +36,12 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Options, Scope, memory_key, stamp_origin, tensor_constant
 from lowering.fold.simplified_sizes import relying_on
-from lowering.fold.wide_sizes import with_wide_sizes
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
 from lowering.records.torch_internals import pytree
 from lowering.records.types import type_of
+from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import cast, scalar
 

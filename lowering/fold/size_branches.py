@@ -24,7 +24,7 @@ from irkit.nodes.calls import applied_body
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
-from lowering.fold.wide_sizes import with_wide_sizes
+from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.promotion import scalar
 
 

@@ -13,7 +13,7 @@ from lowering.tensors.shaping import broadcast_shape, numel
 
 
 def aten_linalg_inv(A: Value) -> Value:
-    """The inverses of (*, n, n). A singular matrix gives infinities, where torch raises."""
+    """The inverses of (*, n, n). A singular matrix gives infinities, which a condition refuses, as torch does."""
     return inverses(A)
 
 
@@ -101,7 +101,7 @@ def aten_cholesky_inverse(self: Value, upper: bool = False) -> Value:
 
 
 def aten__linalg_check_errors(info: Value, api_name: str, *, is_matrix: bool) -> tuple[()]:
-    """Nothing: what has no solution gives infinities"""
+    """Nothing: that no step failed is a condition"""
     return ()
 
 
