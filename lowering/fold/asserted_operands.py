@@ -234,7 +234,7 @@ def factors_asserted(
 ) -> Iterator[Check]:
     """What an operator asserts of matrices that it inverts or factors: none is singular, or has a pivot that is not
     above 0. It is asked of what was computed: a pivot of 0 makes infinities or NaN of finite numbers."""
-    made = result[0] if isinstance(result, tuple) and result else result
+    made: Any = result[0] if isinstance(result, tuple) and result else result
     text = f"no matrix of {name.removeprefix('aten::').replace('linalg_', 'linalg.')} is singular"
     if name == STEPS or (name in CHECKED and kwargs.get("check_errors")):
         info = args[0] if name == STEPS else result[-1]

@@ -32,31 +32,33 @@ MEMORY = 1 << 47
 def with_wide_sizes(graph: Graph, roots: Iterable[Value] = ()) -> Graph:
     """The graph with the condition, for each number that it or the roots make of sizes, that 64 bits hold it, if it
     might go beyond; the very same where none might."""
-    values = [*every_value(walk.post_order((*graph.results, *roots), first=graph.params))]
     known = {fact.text for fact in graph.signature.facts}
-    found = {fact.text: fact for fact in wide_facts(graph, values) if fact.text not in known}
+    order = (*graph.order, *walk.post_order(roots, stop=frozenset(graph.order).__contains__))
+    found = {fact.text: fact for fact in wide_facts(graph, every_value(order)) if fact.text not in known}
     if not found:
         return graph
     signature = attrs.evolve(graph.signature, facts=(*graph.signature.facts, *found.values()))
     return attrs.evolve(graph, signature=signature)
 
 
-def every_value(order: Sequence[Value]) -> Iterator[Value]:
-    """The values in order, each followed by those of its bodies."""
-    for value in order:
-        yield value
-        for body in value.bodies:
-            yield from every_value(body.order)
+def every_value(order: Sequence[Value]) -> list[Value]:
+    """The values in order, then those of their bodies."""
+    found = list(order)
+    for body in walk.bodies(order):
+        found += every_value(body.order)
+    return found
 
 
 def wide_facts(graph: Graph, values: Sequence[Value]) -> Iterator[Fact]:
     """The conditions that numbers made of sizes are below 2**63, with the lines that make them."""
-    told = [(dim, value) for value in values if value.op == SHAPE_VECTOR for dim in value.attributes[0][1]]
-    made = {dim: value for dim, value in reversed(told) if type(dim) is not int and not dim.is_Symbol}
-    if not made:
+    vectors = [value for value in values if value.op == SHAPE_VECTOR]
+    told = [(d, v) for v in vectors for d in v.attributes[0][1] if type(d) is not int and not d.is_Symbol]
+    if not told:
         return
+    made = dict[Any, Value](reversed(told))
     names = {s for param in graph.params for dim in dims_of(param.type) for s in dims.symbols_of(dim)}
-    limits = Limits({dims.label(s): ends_of(graph.symbols.get(dims.label(s))) for s in names}, tuple(values))
+    ends = {dims.label(s): ends_of(graph.symbols.get(dims.label(s))) for s in names}
+    limits = Limits(ends, (graph.params, tuple(values)))
     for dim, value in made.items():
         if names.issuperset(dims.symbols_of(dim)):
             yield from (Fact("guard", text, value.origin.source) for text in limits.wide_parts(dim))
@@ -71,11 +73,11 @@ def ends_of(known: Range | None) -> Range:
 @attrs.frozen(eq=False)
 class Limits:
     """How large the numbers that are made of sizes can become: `ends` are those of each size, and no tensor is larger
-    than memory."""
+    than memory, of which `groups` are looked at one after the other."""
 
     ends: Mapping[str, Range]
-    values: Sequence[Value]
-    _held: list[Mapping[Any, int]] = attrs.field(factory=list, init=False, repr=False)
+    groups: Sequence[Sequence[Value]]
+    _held: dict[int, list[Mapping[Any, int]]] = attrs.field(factory=dict, init=False, repr=False)
 
     def wide_parts(self, expr: Any) -> Iterator[str]:
         """The conditions that 64 bits hold the parts of an expression that might go beyond."""
@@ -104,15 +106,16 @@ class Limits:
 
     def is_held(self, factors: Mapping[Any, int]) -> bool:
         """Whether a tensor has all of these sizes, none of which is wide itself."""
-        if not self._held:
-            self._held.extend(self.held())
-        return any(all(each.get(factor, 0) >= count for factor, count in factors.items()) for each in self._held)
+        for number in range(len(self.groups)):
+            if number not in self._held:
+                self._held[number] = list(self.held(self.groups[number]))
+            if any(all(each.get(f, 0) >= count for f, count in factors.items()) for each in self._held[number]):
+                return True
+        return False
 
-    def held(self) -> Iterator[Mapping[Any, int]]:
+    def held(self, values: Sequence[Value]) -> Iterator[Mapping[Any, int]]:
         """The factors of each tensor's number of elements."""
-        shapes = dict.fromkeys(tuple(dims_of(value.type)) for value in self.values)
-        yield Counter()
-        for shape in shapes:
+        for shape in dict.fromkeys(tuple(dims_of(value.type)) for value in values):
             sizes = [size for size in shape if type(size) is not int]
             if sizes and all(interval(size, self.ends)[1] <= MOST for size in sizes):
                 yield sum((factors_of(size) for size in sizes), Counter[Any]())

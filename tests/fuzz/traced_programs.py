@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import irkit
 from lowering.errors import CaptureError, LoweringError
+from tests.fuzz.further_steps import FURTHER
 from tests.fuzz.traced_steps import KINDS, State, branching
 from tests.fuzz.wider_steps import DTYPES, WIDER
 
@@ -224,9 +225,10 @@ def differences(found: Any, expected: Any, after: Any, given: Sequence[Any], lef
 
 
 def faults(
-    seed: int, tally: Counter[str], count: int = 12, capture: str = "direct", wide: bool = False
+    seed: int, tally: Counter[str], count: int = 12, capture: str = "direct", wide: bool = False, kinds: Any = None
 ) -> Iterator[str]:
-    """What is wrong with the program of a seed, among those of wider steps where `wide`: each with the program."""
+    """What is wrong with the program of a seed, among those of wider steps where `wide`, or of these `kinds`: each with
+    the program."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     dynamic = dict(rng.choice(DYNAMIC))
@@ -234,7 +236,7 @@ def faults(
     example = inputs(rng, dynamic, rng.choice([(2, 3, 4, 6), (3,), (4,), (1, 2, 5)]), fixed)
     dtype = rng.choice(DTYPES) if wide and rng.random() < 0.3 else torch.float32
     example = (example[0].to(dtype), *example[1:])
-    function = drawn(rng, example, WIDER if wide else KINDS)
+    function = drawn(rng, example, kinds or (WIDER if wide else KINDS))
     scalars = ("k",) if rng.random() < 0.5 else ()
     said = {name: dynamic.get(name) for name in NAMES}
     try:
@@ -272,13 +274,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--capture", default="direct")
     parser.add_argument("--wide", action="store_true", help="with further kinds of steps, and inputs of other types")
+    parser.add_argument("--further", action="store_true", help="with these, and others beyond them")
     given = parser.parse_args(arguments)
     tally: Counter[str] = Counter()
     wrong = 0
     warnings.simplefilter("ignore")
     for seed in range(given.seed, given.seed + given.count):
         try:
-            found = list(faults(seed, tally, capture=given.capture, wide=given.wide))
+            found = list(
+                faults(seed, tally, capture=given.capture, wide=given.wide, kinds=FURTHER if given.further else None)
+            )
         except Exception as error:
             found = [f"seed {seed}: capture raises {type(error).__name__}: {error}"]
         wrong += bool(found)
