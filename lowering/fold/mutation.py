@@ -135,9 +135,10 @@ def require_sizes_of_out(scope: Scope, node: Node, target: Node, result: Any) ->
     )
     if not alike:
         raise LoweringError(
-            f"{node.target} gives the tensor that it writes to other sizes", source=source_of(node),
+            f"{node.target} gives the tensor that it writes to other sizes",
+            source=source_of(node),
             hint="give out= a tensor of the result's sizes, or use capture='direct'",
-        )  # fmt: skip
+        )
 
 
 RESIZES = frozenset((torch.ops.aten.resize_.default, torch.ops.aten.resize_as_.default))
