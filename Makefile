@@ -159,6 +159,7 @@ FUZZ_PROGRAMS ?= 2000
 fuzz-traced: $(READY)
 	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS)
 	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS) --wide
+	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS) --further
 
 rules: $(READY)
 	$(BIN)/python -m tests.tables.rules

@@ -11,6 +11,7 @@ from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.algorithms.elimination import lu
 from lowering.algorithms.real_or_complex import part_type
 from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
@@ -36,6 +37,7 @@ ALIGNED = "aten::ctc_loss"
 SOLVED = frozenset(
     f"aten::{name}" for name in "linalg_inv inverse linalg_solve linalg_tensorinv linalg_tensorsolve".split()
 )
+SOLVE = "aten::linalg_solve"
 POWERS = "aten::linalg_matrix_power"
 POSITIVE = frozenset(("aten::linalg_cholesky", "aten::cholesky"))
 STEPS = "aten::_linalg_check_errors"
@@ -234,10 +236,11 @@ def factors_asserted(
 ) -> Iterator[Check]:
     """What an operator asserts of matrices that it inverts or factors: none is singular, or has a pivot that is not
     above 0. It is asked of what was computed: a pivot of 0 makes infinities or NaN of finite numbers."""
-    made = result[0] if isinstance(result, tuple) and result else result
+    made: Any = result[0] if isinstance(result, tuple) and result else result
     text = f"no matrix of {name.removeprefix('aten::').replace('linalg_', 'linalg.')} is singular"
-    if name == STEPS or (name in CHECKED and kwargs.get("check_errors")):
-        info = args[0] if name == STEPS else result[-1]
+    unseen = name == SOLVE and made.rank == args[0].rank and may_be_empty(made, args[0].shape[-1])
+    if name == STEPS or unseen or (name in CHECKED and kwargs.get("check_errors")):
+        info = lu(args[0])[2] if unseen else args[0] if name == STEPS else result[-1]
         broken = op.Not(op.Equal(info, scalar(0, info.dtype)))
         text = "no matrix that is inverted or factored is singular" if name == STEPS else text
     elif name in POSITIVE:
@@ -249,6 +252,11 @@ def factors_asserted(
         return
     none = op.ReduceSum(cast(broken, DType.INT64), keepdims=0)
     yield Check(op.Equal(none, const(0, "i64")), text, line)
+
+
+def may_be_empty(made: Value, steps: Dim) -> bool:
+    """Whether a solution of so many steps may have no rows or columns: then nothing of a pivot of 0 is in it."""
+    return not all(size == steps or (type(size) is int and size > 0) for size in made.shape[-2:])
 
 
 def on_diagonals(flags: Value) -> Value:

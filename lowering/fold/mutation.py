@@ -20,6 +20,7 @@ from lowering.fold.convert import convert
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Scope, hold, read_arguments, settle_result
 from lowering.fold.storage import Location
+from lowering.records.source_lines import source_of
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import as_type, expand_pair, pair, parts
 
@@ -102,6 +103,9 @@ def call_inplace(scope: Scope, node: Node) -> None:
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
     results = convert(scope, node, functional, args, kwargs, None)
     several = results if isinstance(results, tuple | list) else (results,)
+    if any(name.startswith("out") for name in names):
+        for place, result in zip(written, several, strict=False):
+            require_sizes_of_out(scope, node, place, result)
     own = [r.alias_info is None for r in target._schema.returns]
     if own and all(own):
         # What the operator returns is new; the content of what it writes follows in the functional form's results.
@@ -119,6 +123,22 @@ def call_inplace(scope: Scope, node: Node) -> None:
     if isinstance(recorded, tuple | list) or written[0] not in scope.places:
         scope.places.pop(node, None)
         scope.env[node] = tuple(scope.read(n) for n in written)
+
+
+def require_sizes_of_out(scope: Scope, node: Node, target: Node, result: Any) -> None:
+    """Raises LoweringError for a tensor of other sizes that an operator writes its result into: torch resizes it."""
+    old = scope.read(target)
+    if not isinstance(result, Value) or not isinstance(old, Value) or node.target in RESIZES:
+        return
+    alike = result.rank == old.rank and all(
+        dims.same(a, b) is not False for a, b in zip(result.shape, old.shape, strict=True)
+    )
+    if not alike:
+        raise LoweringError(
+            f"{node.target} gives the tensor that it writes to other sizes",
+            source=source_of(node),
+            hint="give out= a tensor of the result's sizes, or use capture='direct'",
+        )
 
 
 RESIZES = frozenset((torch.ops.aten.resize_.default, torch.ops.aten.resize_as_.default))

@@ -57,8 +57,7 @@ def divided(rng: random.Random, state: State) -> Offer:
 
 
 def solved(rng: random.Random, state: State) -> Offer:
-    """What linear algebra makes of a tensor times its transpose and a diagonal, or of zeros where no element of the mask
-    is set."""
+    """What linear algebra makes of a tensor times its transpose and a diagonal; of zeros where no element is chosen."""
     i = place(rng, state, 2)
     if i is None:
         return None

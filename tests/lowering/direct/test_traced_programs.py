@@ -9,6 +9,7 @@ import torch
 
 import irkit
 from tests.fuzz import traced_programs
+from tests.fuzz.further_steps import FURTHER
 from tests.support.draws import drawn
 
 FAILED = (0, 2, 7, 10, 30, 37, 44, 55, 61, 68, 72, 103, 105, 114, 119, 144, 1002, 1011, 1023, 1094, 1220,
@@ -33,6 +34,13 @@ WIDE_FAILED = (1017, 1053, 1178, 1241, 1303, 1374, 1430, 20005)
 def test_random_programs_of_more_kinds_answer_as_eager_or_refuse(seed: int) -> None:
     tally: Counter[str] = Counter()
     assert list(traced_programs.faults(seed, tally, 6, wide=True)) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", drawn("further traced programs", range(6000), 8))
+def test_random_programs_of_further_kinds_answer_as_eager_or_refuse(seed: int) -> None:
+    tally: Counter[str] = Counter()
+    assert list(traced_programs.faults(seed, tally, 6, kinds=FURTHER)) == []
 
 
 REQUIRED = {

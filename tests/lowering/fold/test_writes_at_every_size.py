@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from irkit.doors.to_onnx import to_onnx
-from irkit.errors import ContractError
+from irkit.errors import ContractError, IrkitError
 from lowering.program.program import Program
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -161,3 +161,20 @@ def test_a_cast_to_what_a_view_is_already_writes_through_it() -> None:
         return y, part
 
     agrees_at(function, range(1, 4))
+
+
+RESIZED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "fewer rows": lambda x: torch.mul(x[:1], 2, out=torch.zeros(2, 3)),
+    "no dimension": lambda x: torch.matmul(x[0], x[0], out=torch.zeros(1)),
+    "more than nothing": lambda x: torch.add(x, 1, out=torch.empty(0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("name", RESIZED)
+def test_a_tensor_that_torch_resizes_to_a_result_is_never_taken_for_one_of_its_old_sizes(name: str) -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    with pytest.raises(IrkitError, match="to other sizes"):
+        to_onnx(RESIZED[name], (x,), capture="torch.export")
+    program = to_onnx(RESIZED[name], (x,))
+    assert torch.equal(program(x), RESIZED[name](x))

@@ -59,6 +59,20 @@ def test_matrices_that_eager_refuses_are_refused(name: str, capture: Any) -> Non
             program(a)
 
 
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_singular_matrix_is_refused_where_there_is_nothing_to_solve(capture: Any) -> None:
+    def model(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return L.solve(a, b)
+
+    program = to_onnx(model, (GOOD, SIDES), dynamic_shapes=(None, {1: "m"}), capture=capture)
+    for count in (0, 1, 2):
+        torch.testing.assert_close(program(GOOD, SIDES[:, :count]), model(GOOD, SIDES[:, :count]))
+        with pytest.raises(RuntimeError):
+            model(SINGULAR, SIDES[:, :count])
+        with pytest.raises(ContractError, match="test_singular"):
+            program(SINGULAR, SIDES[:, :count])
+
+
 @pytest.mark.parametrize("name", ANSWERED)
 def test_matrices_that_eager_answers_are_answered(name: str) -> None:
     model, wrong = ANSWERED[name]

@@ -36,7 +36,7 @@ def test_sums_of_all_pairs_of_integers_are_those_of_torch_but_in_the_middle_of_t
     """torch's vectorized kernel rounds scale * zero_point before it is taken off, DequantizeLinear does not."""
 
     def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        one, other = (torch._make_per_tensor_quantized_tensor(*each) for each in ((x, *a), (y, *b)))
+        one, other = (ATEN._make_per_tensor_quantized_tensor(*each) for each in ((x, *a), (y, *b)))
         return Q.add(one, other, *made).int_repr()
 
     x, y = (each.to(torch.uint8).flatten() for each in torch.meshgrid(*[torch.arange(256)] * 2, indexing="ij"))
