@@ -20,8 +20,9 @@ from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from lowering.capture.inputs.side_effects import refuse_side_effects
+from lowering.direct.points import laid_out
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Handle, Memory
+from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
@@ -150,7 +151,7 @@ def bound_around(tracer: Tracer, symbol: Any) -> bool:
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:
     """What a body sees of an operand: a tensor over a parameter, a symbol for a number, a constant as it is."""
     if isinstance(operand, torch.Tensor):
-        handle = tracer.handle(operand)
+        handle = operand.handle if isinstance(operand, Traced) else tracer.handle(operand)
         value = tracer.outer_read(handle)
         if is_complex(value):
             raise LoweringError(
@@ -166,6 +167,8 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         made = param(type_)
         params.append(made)
         tracer.examples.later[made] = (value, axis is not None)
+        if tracer.asked.moved:
+            twin = laid_out(twin, [tracer.asked.hint(d) for d in type_.shape])
         fresh = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
         return tracer.shown(Handle(fresh, Memory(made, "", depth=len(tracer.frames)), (), made, 0, "operand"))
     if isinstance(operand, int | torch.SymInt) and not isinstance(operand, bool):

@@ -30,7 +30,8 @@ from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
-from lowering.direct.trials import Found, trace_model
+from lowering.direct.paths.tracing import trace_ways
+from lowering.direct.trials import Found
 from lowering.errors import CaptureError, LoweringError, WrongConverter
 from lowering.fold.lower import Lowered
 from lowering.fold.size_branches import with_size_branches
@@ -54,7 +55,7 @@ def directly(
     with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
         with explaining(request):
-            found = trace_model(request, known, options.widen, bool(options.rewrite))
+            found = trace_ways(request, known, options.widen, bool(options.rewrite))
         refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
@@ -68,7 +69,7 @@ def directly(
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
             with explaining(request):
-                found = trace_model(request.with_numbers(sizes), known, options.widen, bool(options.rewrite))
+                found = trace_ways(request.with_numbers(sizes), known, options.widen, bool(options.rewrite))
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
         low = with_size_branches(low, found.ways)

@@ -15,11 +15,13 @@ import torch
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
+from irkit.dims import Range
 from irkit.dims.functions import number_of
 from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
+from lowering.capture.guards.questions import Questions
 from lowering.capture.patches.shape_kernels import linalg_lstsq
-from lowering.direct.sizes import Questions, SizeNode
+from lowering.direct.sizes import SizeNode
 
 TRIES = 30
 """How many sizes are drawn in search of some that all conditions allow."""
@@ -65,7 +67,40 @@ def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[
 def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges and the conditions kept so far allow sizes."""
     inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
-    return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
+    kept = (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
+    return inside and all(holds(each, sizes) is not False for each in kept)
+
+
+def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
+    """Sizes of names at which a condition holds, and all that was asked so far: those of now, or near them; None where
+    none is found. One name has another size, else two."""
+    hints = asked.hints
+    if holds(condition, hints) is True:
+        return {}
+    names = [s.name for s in condition.free_symbols if s.name in asked.ranges]
+    near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
+    alone = ({name: size} for name in names for size in near[name])
+    pairs = (
+        {one: size, two: other}
+        for one, two in combinations(names, 2)
+        for size, other in islice(product(near[one][:APART], near[two][:APART]), APART**2)
+    )
+    for point in (*alone, *pairs):
+        sizes = {**hints, **point}
+        if holds(condition, sizes) is True and are_allowed(asked, sizes):
+            return point
+    return None
+
+
+def sizes_near(hint: int, known: Range) -> list[int]:
+    """Sizes around one, nearer ones first, those that many models treat otherwise last."""
+    around = [size for step in range(1, 65) for size in (hint + step, hint - step)]
+    every = (*around, *(hint * times for times in (2, 3, 4, 5, 8, 16)), *(hint // times for times in (2, 3, 4, 8)), 1, 0)
+    return [size for size in sorted(dict.fromkeys(every), key=lambda size: size < 2) if size in known]
+
+
+APART = 24
+"""How many sizes of each of two names are looked at together."""
 
 
 def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:

@@ -22,6 +22,7 @@ from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.packed import Weights
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.torch_export import stretch_axis
+from lowering.direct.paths.decisions import Deciding
 from lowering.errors import CaptureError
 from lowering.fold.scope import Options
 from lowering.records.dynamic_shapes import (
@@ -47,7 +48,7 @@ class Request:
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
     follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs,
-    `weights` what was unpacked of it.
+    `weights` what was unpacked of it; `deciding` are those of its modules whose ways at other sizes become branches.
     """
 
     module: torch.nn.Module
@@ -67,6 +68,7 @@ class Request:
     promises: tuple[Guard, ...] = ()
     notes: tuple[str, ...] = ()
     weights: Weights = attrs.field(factory=Weights)
+    deciding: Deciding = Deciding()
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""

@@ -26,12 +26,13 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.capture.guards.answers import holds
+from lowering.capture.guards.questions import Questions
 from lowering.capture.inputs.alike import Likes
 from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.sizes import Questions, RoomNode, size_of
+from lowering.direct.sizes import RoomNode, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
@@ -120,7 +121,8 @@ class Tracer:
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
     `wholes` the symbols of numbers that were rounded, `truths` those of truth values. `present` says that inputs
-    have numbers, which tensors on the meta device do not.
+    have numbers, which tensors on the meta device do not. `decisions` are the modules that decide by sizes, where
+    their ways are to be branches.
     """
 
     options: Options
@@ -174,6 +176,7 @@ class Tracer:
     likes: Likes = attrs.field(factory=Likes)
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
+    decisions: Any = None
     functions: Any = None
     above: Any = None
     below: Any = None
@@ -231,9 +234,18 @@ class Tracer:
     def handle(self, tensor: torch.Tensor) -> Handle:
         """The handle of a tensor that a model uses: a traced one, or one from outside, which is a constant."""
         if type(tensor) is Traced:
+            if self.asked.moved and tensor.handle.memory.depth < len(self.frames):
+                self.refuse_other_sizes(tensor.handle)
             return tensor.handle
         found = self.handles.get(id(tensor))
         return found[1] if found is not None else self.entered(tensor)
+
+    def refuse_other_sizes(self, handle: Handle) -> None:
+        """Raises LoweringError where a block that is run at other sizes than the example's uses a tensor around it,
+        which has those of the example."""
+        if list(handle.twin.shape) != [self.asked.hint(d) for d in handle.value.shape]:
+            what = "a branch that the example does not take uses a tensor that is no variable of its function"
+            raise LoweringError(what, source=self.line(), hint="hand the tensor over as an argument")
 
     def entered(self, tensor: torch.Tensor) -> Handle:
         """The handle of a tensor from outside, met for the first time."""
@@ -465,7 +477,10 @@ class Tracer:
             self.others[name] = other if name not in ranges or other in ranges[name] else size
 
     def example(self, value: Value) -> Any:
-        """What a value holds for the example, as an array."""
+        """What a value holds for the example, as an array. Raises LoweringError in a block that is run at other sizes."""
+        if self.asked.moved and reaches_parameter(value, self.constants):
+            what = "a branch that the example's sizes do not take asks what a tensor holds"
+            raise LoweringError(what, source=self.line(), hint="give an example whose sizes take it")
         self.effects["content"] += 1
         return self.examples.of(value)
 

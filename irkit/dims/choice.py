@@ -1,0 +1,88 @@
+"""Sizes of which a condition decides: the one size that is either of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+
+from irkit.dims.algebra import Dim, add, canonical, maximum, minimum, mul, same, sub
+from irkit.dims.functions import FloorDiv, Mod
+from irkit.dims.signs import extent
+
+
+def chosen(condition: Any, one: Dim, other: Dim) -> Dim | None:
+    """The size that is `one` where a condition on integers holds, and `other` where it does not; None for a condition
+    that arithmetic of integers does not tell."""
+    condition = plain(condition)
+    gap = sub(one, other)
+    if gap == 0 or is_zero_where(condition, gap):
+        return other
+    if is_zero_where(negation(condition), gap):
+        return one
+    flag = indicator(condition)
+    return None if flag is None else add(other, mul(flag, gap))
+
+
+def simplified(size: Dim) -> Dim:
+    """The same size; quotients of what is left of a division by the same number, `(n - n % 4) // 4`, as `n // 4`."""
+    if type(size) is int:
+        return size
+    made: Any = size.replace(lambda each: isinstance(each, FloorDiv), without_remainders)  # pyright: ignore
+    return canonical(made)
+
+
+def without_remainders(quotient: Any) -> Any:
+    """A quotient with remainders of division by the same number taken apart, where it is shorter then."""
+    size, unit = quotient.args
+    known: Any = {each: each.args[0] - unit * FloorDiv(*each.args) for each in size.atoms(Mod) if each.args[1] == unit}
+    made: Any = FloorDiv(sympy.expand(size.xreplace(known)), unit)
+    return made if extent(made) < extent(quotient) else quotient
+
+
+def negation(condition: Any) -> Any:
+    """The opposite of a condition, without a "not"."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        made: Any = sympy.Or if isinstance(condition, sympy.And) else sympy.And
+        return made(*map(negation, condition.args))
+    return plain(condition.args[0]) if isinstance(condition, sympy.Not) else sympy.Not(condition)
+
+
+def plain(condition: Any) -> Any:
+    """The same without a "not"."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        return condition.func(*map(plain, condition.args))
+    return negation(condition.args[0]) if isinstance(condition, sympy.Not) else condition
+
+
+def indicator(condition: Any) -> Dim | None:
+    """1 where a condition on integers holds, and 0 where it does not; None for one that this does not tell."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        parts = [indicator(each) for each in condition.args]
+        known = [each for each in parts if each is not None]
+        if len(known) < len(parts):
+            return None
+        return minimum(*known) if isinstance(condition, sympy.And) else maximum(*known)
+    if not isinstance(condition, sympy.core.relational.Relational):
+        return None
+    left, right = tuple[Any, Any](condition.args)
+    if not (left.is_integer and right.is_integer):
+        return None
+    gap = sub(canonical(left), canonical(right))
+    if isinstance(condition, sympy.Eq | sympy.Ne):
+        apart = minimum(1, maximum(gap, mul(gap, -1)))
+        return apart if isinstance(condition, sympy.Ne) else sub(1, apart)
+    more = gap if isinstance(condition, sympy.Gt | sympy.Ge) else mul(gap, -1)
+    return maximum(0, minimum(1, add(more, 1) if isinstance(condition, sympy.Ge | sympy.Le) else more))
+
+
+def is_zero_where(condition: Any, gap: Dim) -> bool:
+    """Whether a condition says by itself, or as one of several that all hold, that a sum is 0."""
+    for part in sympy.And.make_args(condition):
+        if isinstance(part, sympy.Eq):
+            left, right = tuple[Any, Any](part.args)
+            if left.is_integer and right.is_integer:
+                nothing = sub(canonical(left), canonical(right))
+                if same(gap, nothing) is True or same(gap, mul(nothing, -1)) is True:
+                    return True
+    return False
