@@ -71,10 +71,8 @@ def trace_model(request: Request, known: Registrations, widen: bool = True, bran
     how = (widen, branching)
     found = opened(first_run, request, known, *how)
     if accepts(found, request):
-        found = more_general(found, request, known, *how)
-    else:
-        found = opened(run_at_example, request, known, *how)  # other sizes than the example's own took another way
-    return with_other_ways(found, known) if branching else found
+        return more_general(found, request, known, *how)
+    return opened(run_at_example, request, known, *how)  # other sizes than the example's own took another way
 
 
 def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:

@@ -74,7 +74,7 @@ class Path:
 @attrs.define(eq=False)
 class Decisions:
     """The questions of sizes in one run: `running` are the modules around, `paths` the ways that are being run,
-    `noted` the modules whose ways are to be branches in the next run. `decides` says whether code that may be rewritten
+    `noted` the classes of modules whose ways are to be branches in the next run. `decides` says whether code that may be rewritten
     decides now."""
 
     tracer: Tracer
@@ -82,7 +82,7 @@ class Decisions:
     decides: Callable[[], bool]
     running: list[torch.nn.Module] = attrs.field(factory=list)
     paths: list[Path] = attrs.field(factory=list)
-    noted: set[int] = attrs.field(factory=set)
+    noted: set[type] = attrs.field(factory=set)
 
     def answer(self, node: Any) -> bool | None:
         """The answer to a question of sizes; None where that of the example is to be kept as a condition."""
@@ -100,8 +100,9 @@ class Decisions:
         hint = bool(node.hint)
         if self.paths and self.paths[-1].module is owner:
             return self.paths[-1].answer(self.tracer, condition, hint)
-        if id(owner) not in self.noted and point_where(asked, negation(condition) if hint else condition) is not None:
-            self.noted.add(id(owner))
+        kind = type(owner)
+        if kind not in self.noted and point_where(asked, negation(condition) if hint else condition) is not None:
+            self.noted.add(kind)
         return None
 
     def owner(self) -> torch.nn.Module | None:

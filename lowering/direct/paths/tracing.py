@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from lowering.direct.paths.decisions import Deciding, GivenUp
 from lowering.direct.request import Request
-from lowering.direct.trials import Found, accepts, first_run, points_around, taken, trace_model, with_names_alike
+from lowering.direct.run import run
+from lowering.direct.trials import (
+    Found,
+    accepts,
+    first_run,
+    opened,
+    points_around,
+    taken,
+    trace_model,
+    with_other_ways,
+)
 from lowering.records.pytrees import Registrations
 
 RUNS = 24
@@ -15,36 +27,53 @@ RUNS = 24
 
 def trace_ways(request: Request, known: Registrations, widen: bool = True, branching: bool = False) -> Found:
     """The model's run as `trace_model` gives it; where branches are asked for, with those of modules that decide by
-    sizes, if it takes more sizes then."""
-    plain = trace_model(request, known, widen, branching)
-    if not branching or request.options.decides is None:
-        return plain
-    decided = with_deciding(plain.run.request, known)
-    if not decided.deciding.modules:
-        return plain
+    sizes, if it takes more sizes then, and of the model as a whole."""
+    found = trace_model(request, known, widen, branching)
+    if not branching:
+        return found
+    return with_other_ways(with_branches(found, known, widen), known)
+
+
+def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
+    """The same, or the run in which the ways of modules that decide by sizes are branches, if that takes more sizes."""
+    request = with_deciding(found, known)
+    if not request.deciding.modules:
+        return found
     try:
-        found = trace_model(decided, known, widen, branching)
+        other = opened(first_run, request, known, widen, True)
     except (Exception, GivenUp):  # what branches make of a model need not be captured
-        return plain
-    points = points_around(plain, plain.run.request)
-    more = accepts(found, decided) and found.run.out_spec == plain.run.out_spec
-    return found if more and taken(plain, points) < taken(found, points) else plain
+        return found
+    points = points_around(found, request)
+    more = accepts(other, request) and other.run.out_spec == found.run.out_spec
+    return other if more and taken(found, points) < taken(other, points) else found
 
 
-def with_deciding(request: Request, known: Registrations) -> Request:
-    """The same with the modules that decide by sizes, as runs of the model tell: the innermost first, and those that
-    call them where their ways cannot be branches."""
-    deciding = Deciding()
-    for _ in range(RUNS):
+def with_deciding(found: Found, known: Registrations) -> Request:
+    """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
+    that call them where their ways cannot be branches."""
+    request, asked = found.run.request, found.run.tracer.asked
+    sizes = {name: asked.hints[name] for name in request.hints}
+    keeps = asked.keeps
+    deciding, new = Deciding(), modules_noted(found.run, Deciding())
+    for _ in range(RUNS if new else 0):
+        deciding = Deciding(deciding.modules | new, deciding.given_up)
         try:
-            run = with_names_alike(first_run, attrs.evolve(request, deciding=deciding), known)
+            other = run(attrs.evolve(request, deciding=deciding), sizes, known, keep_sizes=keeps)
         except GivenUp as told:
-            deciding = deciding.giving_up(told.module)
+            deciding, new = deciding.giving_up(told.module), frozenset()
             continue
         except Exception:  # what branches make of a model need not be captured
             return request
-        new = run.tracer.decisions.noted - deciding.modules
+        new = modules_noted(other, deciding)
         if not new:
             break
-        deciding = Deciding(deciding.modules | new, deciding.given_up)
     return attrs.evolve(request, deciding=deciding)
+
+
+def modules_noted(found: Any, deciding: Deciding) -> frozenset[int]:
+    """The modules that are found to decide by sizes in a run, and were not before, with all others of their classes."""
+    decisions = found.tracer.decisions
+    if decisions is None:
+        return frozenset()
+    noted = {id(each) for _, each in found.request.parts.modules if type(each) in decisions.noted}
+    return frozenset(noted - deciding.modules - deciding.given_up)
