@@ -7,37 +7,20 @@ from typing import Any
 import sympy
 
 from irkit.dims.algebra import Dim, add, canonical, maximum, minimum, mul, same, sub
-from irkit.dims.functions import FloorDiv, Mod
-from irkit.dims.signs import extent
+from irkit.dims.periodic import shortest
 
 
 def chosen(condition: Any, one: Dim, other: Dim) -> Dim | None:
     """The size that is `one` where a condition on integers holds, and `other` where it does not; None for a condition
     that arithmetic of integers does not tell."""
-    condition = plain(condition)
+    condition, one, other = plain(condition), shortest(one), shortest(other)
     gap = sub(one, other)
     if gap == 0 or is_zero_where(condition, gap):
         return other
     if is_zero_where(negation(condition), gap):
         return one
     flag = indicator(condition)
-    return None if flag is None else add(other, mul(flag, gap))
-
-
-def simplified(size: Dim) -> Dim:
-    """The same size; quotients of what is left of a division by the same number, `(n - n % 4) // 4`, as `n // 4`."""
-    if type(size) is int:
-        return size
-    made: Any = size.replace(lambda each: isinstance(each, FloorDiv), without_remainders)  # pyright: ignore
-    return canonical(made)
-
-
-def without_remainders(quotient: Any) -> Any:
-    """A quotient with remainders of division by the same number taken apart, where it is shorter then."""
-    size, unit = quotient.args
-    known: Any = {each: each.args[0] - unit * FloorDiv(*each.args) for each in size.atoms(Mod) if each.args[1] == unit}
-    made: Any = FloorDiv(sympy.expand(size.xreplace(known)), unit)
-    return made if extent(made) < extent(quotient) else quotient
+    return None if flag is None else shortest(add(other, mul(flag, gap)))
 
 
 def negation(condition: Any) -> Any:

@@ -310,7 +310,8 @@ class Tracer:
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
-        return self.captured(self.outer_read(handle), handle.memory.depth)
+        value = self.outer_read(handle)
+        return self.captured(value, handle.memory.depth if handle.depth < 0 else handle.depth)
 
     def captured(self, value: Value, depth: int) -> Value:
         """What stands in the body that is being traced for a value made in so many bodies."""
@@ -336,6 +337,7 @@ class Tracer:
                 )
             value = handle.location().read(memory.content)
             handle.value, handle.version = self.placed(value, "view", handle.value.type), memory.version
+            handle.depth = -1
         return handle.value
 
     def write(self, handle: Handle, new: Value) -> None:
@@ -371,7 +373,7 @@ class Tracer:
         """A new tensor that shares the memory of another."""
         lenses = of.lenses if lens is None else (*of.lenses, lens)
         of.memory.shared = True
-        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name))
+        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name, depth=len(self.frames)))
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""

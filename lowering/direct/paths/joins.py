@@ -14,7 +14,8 @@ from irkit import dims
 from irkit.build import call, const, op, shape_vector
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
-from irkit.dims.choice import chosen, negation, simplified
+from irkit.dims.choice import chosen, negation
+from irkit.dims.periodic import shortest
 from lowering.direct.sizes import SizeNode, dim_of, size_of
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
@@ -120,7 +121,7 @@ def kind_of(value: Any) -> type | None:
 
 def chosen_size(ways: Sequence[Way], sizes: Sequence[dims.Dim]) -> dims.Dim:
     """The size that each way has where it is taken. Raises Apart where that is no expression."""
-    return chosen_by([way.said for way in ways], [simplified(each) for each in sizes], one_or_other)
+    return chosen_by([way.said for way in ways], [shortest(each) for each in sizes], one_or_other)
 
 
 def chosen_by(said: Sequence[Sequence[Any]], values: Sequence[Any], choose: Callable[[Any, Any, Any], Any]) -> Any:

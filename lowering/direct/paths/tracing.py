@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import attrs
 
 from lowering.direct.paths.decisions import Deciding, GivenUp
 from lowering.direct.request import Request
-from lowering.direct.run import run
+from lowering.direct.run import Run, run
 from lowering.direct.trials import (
     Found,
     accepts,
-    first_run,
     opened,
     points_around,
     taken,
@@ -36,11 +35,17 @@ def trace_ways(request: Request, known: Registrations, widen: bool = True, branc
 
 def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     """The same, or the run in which the ways of modules that decide by sizes are branches, if that takes more sizes."""
-    request = with_deciding(found, known)
+    asked = found.run.tracer.asked
+    sizes = {name: asked.hints[name] for name in found.run.request.hints}
+
+    def way(request: Request, known: Registrations) -> Run:
+        return run(request, sizes, known, keep_sizes=asked.keeps, at_once=asked.at_once, for_tracer=asked.for_tracer)
+
+    request = with_deciding(found, known, way)
     if not request.deciding.modules:
         return found
     try:
-        other = opened(first_run, request, known, widen, True)
+        other = opened(way, request, known, widen, True)
     except (Exception, GivenUp):  # what branches make of a model need not be captured
         return found
     points = points_around(found, request)
@@ -48,17 +53,15 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     return other if more and taken(found, points) < taken(other, points) else found
 
 
-def with_deciding(found: Found, known: Registrations) -> Request:
+def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]) -> Request:
     """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
     that call them where their ways cannot be branches."""
-    request, asked = found.run.request, found.run.tracer.asked
-    sizes = {name: asked.hints[name] for name in request.hints}
-    keeps = asked.keeps
+    request = found.run.request
     deciding, new = Deciding(), modules_noted(found.run, Deciding())
     for _ in range(RUNS if new else 0):
         deciding = Deciding(deciding.modules | new, deciding.given_up)
         try:
-            other = run(attrs.evolve(request, deciding=deciding), sizes, known, keep_sizes=keeps)
+            other = way(attrs.evolve(request, deciding=deciding), known)
         except GivenUp as told:
             deciding, new = deciding.giving_up(told.module), frozenset()
             continue
@@ -70,7 +73,7 @@ def with_deciding(found: Found, known: Registrations) -> Request:
     return attrs.evolve(request, deciding=deciding)
 
 
-def modules_noted(found: Any, deciding: Deciding) -> frozenset[int]:
+def modules_noted(found: Run, deciding: Deciding) -> frozenset[int]:
     """The modules that are found to decide by sizes in a run, and were not before, with all others of their classes."""
     decisions = found.tracer.decisions
     if decisions is None:
