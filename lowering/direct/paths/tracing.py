@@ -13,6 +13,7 @@ from lowering.direct.trials import (
     Found,
     accepts,
     opened,
+    points_apart,
     points_around,
     taken,
     trace_model,
@@ -48,7 +49,7 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
         other = opened(way, request, known, widen, True)
     except (Exception, GivenUp):  # what branches make of a model need not be captured
         return found
-    points = points_around(found, request)
+    points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
     return other if more and taken(found, points) < taken(other, points) else found
 
