@@ -7,20 +7,25 @@ from typing import Any
 import sympy
 
 from irkit.dims.algebra import Dim, add, canonical, maximum, minimum, mul, same, sub
-from irkit.dims.periodic import shortest
+from irkit.dims.periodic import shortest, shortest_choice
 
 
 def chosen(condition: Any, one: Dim, other: Dim) -> Dim | None:
     """The size that is `one` where a condition on integers holds, and `other` where it does not; None for a condition
     that arithmetic of integers does not tell."""
     condition, one, other = plain(condition), shortest(one), shortest(other)
+    if condition in (sympy.true, sympy.false):
+        return one if condition == sympy.true else other
     gap = sub(one, other)
     if gap == 0 or is_zero_where(condition, gap):
         return other
     if is_zero_where(negation(condition), gap):
         return one
     flag = indicator(condition)
-    return None if flag is None else shortest(add(other, mul(flag, gap)))
+    if flag is None:
+        return None
+    found = shortest_choice(flag, one, other)
+    return add(other, mul(flag, gap)) if found is None else found
 
 
 def negation(condition: Any) -> Any:

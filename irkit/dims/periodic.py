@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import sympy
 
-from irkit.dims.algebra import Dim, add, floordiv, mul, symbols_of
-from irkit.dims.functions import FloorDiv, Max, Min, Mod, number_of
+from irkit.dims.algebra import Dim, add, evaluate, floordiv, mul, symbols_of
+from irkit.dims.functions import FloorDiv, Max, Min, Mod
 from irkit.dims.signs import extent
 
 LONGEST = 2048
@@ -20,25 +21,42 @@ LONGEST = 2048
 @lru_cache(maxsize=4096)
 def shortest(size: Dim) -> Dim:
     """A size as one quotient, `m * ((p*n + c) // q)`, where it is that for every n; else as it is."""
-    names = symbols_of(size)
-    if type(size) is int or len(names) != 1:
-        return size
-    growth = growth_of(size)
-    if growth is None or growth[0] > LONGEST:
-        return size
-    (symbol,), (period, slope) = names, growth
-    values = [int(number_of(size, {symbol.name: n})) for n in range(period)]
+    made = size if type(size) is int else quotient_of((size,), lambda n, symbol: evaluate(size, {symbol: n}))
+    return size if made is None or weight(made) >= weight(size) else made
+
+
+def shortest_choice(flag: Dim, one: Dim, other: Dim) -> Dim | None:
+    """The size that is `one` where the flag is 1, and `other` where it is 0, as one quotient; None where it is none."""
+    if type(flag) is int:
+        return one if flag else other
+
+    def value(n: int, symbol: str) -> int:
+        at = {symbol: n}
+        return evaluate(one if evaluate(flag, at) else other, at)
+
+    return quotient_of((flag, one, other), value)
+
+
+def quotient_of(parts: tuple[Dim, ...], value: Callable[[int, str], int]) -> Dim | None:
+    """The quotient that a number is for every n, where it is told by a first part that does not grow, if there are
+    several, and others that grow alike; None where it is none."""
+    names = {symbol for each in parts for symbol in symbols_of(each)}
+    growths = [growth_of(each) for each in parts]
+    known = [each for each in growths if each is not None]
+    if len(names) != 1 or len(known) < len(parts) or len({s for _, s in known[len(parts) > 1 :]}) > 1:
+        return None
+    (symbol,), period, slope = names, math.lcm(*(p for p, _ in known)), known[-1][1]
+    if period > LONGEST or (len(parts) > 1 and known[0][1]):
+        return None
+    values = [value(n, symbol.name) for n in range(period)]
     whole = math.gcd(*values, int(slope * period))
     for factor in dict.fromkeys((whole, 1)):
-        if not factor:
-            continue
-        each = slope / factor
-        for more in range(each.denominator):
+        each = slope / (factor or 1)
+        for more in range(each.denominator if factor else 0):
             first = values[0] // factor * each.denominator + more
             if all(factor * ((each.numerator * n + first) // each.denominator) == v for n, v in enumerate(values)):
-                made = mul(floordiv(add(mul(symbol, each.numerator), first), each.denominator), factor)
-                return made if weight(made) < weight(size) else size
-    return size
+                return mul(floordiv(add(mul(symbol, each.numerator), first), each.denominator), factor)
+    return None
 
 
 def weight(size: Dim) -> tuple[int, tuple[int, int]]:
@@ -50,7 +68,7 @@ def weight(size: Dim) -> tuple[int, tuple[int, int]]:
 def growth_of(size: Any) -> tuple[int, Fraction] | None:
     """(period, slope): an expression is greater by their product where its symbol is greater by the period; None for
     one that does not grow so."""
-    if size.is_Integer or type(size) is int:
+    if type(size) is int or size.is_Integer:
         return 1, Fraction(0)
     if size.is_Symbol:
         return 1, Fraction(1)

@@ -27,10 +27,10 @@ from lowering.capture.inputs.training import Training, asks_for_gradients, conte
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
+from lowering.direct.paths.tracing import trace_ways
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
-from lowering.direct.paths.tracing import trace_ways
 from lowering.direct.trials import Found
 from lowering.errors import CaptureError, LoweringError, WrongConverter
 from lowering.fold.lower import Lowered

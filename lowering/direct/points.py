@@ -95,7 +95,8 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
 def sizes_near(hint: int, known: Range) -> list[int]:
     """Sizes around one, nearer ones first, those that many models treat otherwise last."""
     around = [size for step in range(1, 65) for size in (hint + step, hint - step)]
-    every = (*around, *(hint * times for times in (2, 3, 4, 5, 8, 16)), *(hint // times for times in (2, 3, 4, 8)), 1, 0)
+    further = [hint * times for times in (2, 3, 4, 5, 8, 16)] + [hint // parts for parts in (2, 3, 4, 8)]
+    every = (*around, *further, 1, 0)
     return [size for size in sorted(dict.fromkeys(every), key=lambda size: size < 2) if size in known]
 
 

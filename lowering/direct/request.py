@@ -68,7 +68,7 @@ class Request:
     promises: tuple[Guard, ...] = ()
     notes: tuple[str, ...] = ()
     weights: Weights = attrs.field(factory=Weights)
-    deciding: Deciding = Deciding()
+    deciding: Deciding = attrs.field(factory=Deciding)
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""

@@ -479,7 +479,8 @@ class Tracer:
             self.others[name] = other if name not in ranges or other in ranges[name] else size
 
     def example(self, value: Value) -> Any:
-        """What a value holds for the example, as an array. Raises LoweringError in a block that is run at other sizes."""
+        """What a value holds for the example, as an array. Raises LoweringError in a block that is run at other sizes,
+        where it is no constant."""
         if self.asked.moved and reaches_parameter(value, self.constants):
             what = "a branch that the example's sizes do not take asks what a tensor holds"
             raise LoweringError(what, source=self.line(), hint="give an example whose sizes take it")

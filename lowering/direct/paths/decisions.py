@@ -42,13 +42,15 @@ class GivenUp(BaseException):
 
 @attrs.define(eq=False)
 class Path:
-    """The answers that one run of a module gets, as conditions: those `said` beforehand, then those of the sizes at which
-    it is run, which are the example's, or those of a `point`. `forks` are other runs to be made, `left` says how many
-    there may be; `elsewhere` that the answers are not those of the example."""
+    """The answers that one run of a module gets, as conditions: those `said` beforehand, then those of the sizes at
+    which it is run, which are the example's, or those of a `point`. `forks` are other runs to be made, `left` says how
+    many there may be; `elsewhere` that the answers are not those of the example, `line` is that of the model which asked
+    last of what is said."""
 
     module: torch.nn.Module
     said: list[Any]
     point: Mapping[str, int] = {}
+    line: str = ""
     left: int = MOST
     elsewhere: bool = False
     forks: list[Path] = attrs.field(factory=list)
@@ -60,7 +62,7 @@ class Path:
         if point is None:
             return None
         sizes = {name: tracer.asked.hints[name] for name in tracer.named}
-        self.forks.append(Path(self.module, [*self.said, there], {**sizes, **point}))
+        self.forks.append(Path(self.module, [*self.said, there], {**sizes, **point}, line=tracer.line()))
         self.said.append(here)
         assume(tracer, here)
         return answer
@@ -74,8 +76,8 @@ class Path:
 @attrs.define(eq=False)
 class Decisions:
     """The questions of sizes in one run: `running` are the modules around, `paths` the ways that are being run,
-    `noted` the classes of modules whose ways are to be branches in the next run. `decides` says whether code that may be rewritten
-    decides now."""
+    `noted` the classes of modules whose ways are to be branches in the next run. `decides` says whether code that may
+    be rewritten decides now."""
 
     tracer: Tracer
     deciding: Deciding
@@ -108,5 +110,3 @@ class Decisions:
     def owner(self) -> torch.nn.Module | None:
         """The innermost module around whose ways may be branches."""
         return next((each for each in reversed(self.running) if id(each) not in self.deciding.given_up), None)
-
-

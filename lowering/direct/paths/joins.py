@@ -16,10 +16,10 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims.choice import chosen, negation
 from irkit.dims.periodic import shortest
+from lowering.direct.paths.decisions import GivenUp
 from lowering.direct.sizes import SizeNode, dim_of, size_of
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
-from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, join_checks
 from lowering.fold.control import several
 from lowering.fold.scope import Check, stamp_origin, stamped_all
@@ -34,18 +34,16 @@ class Apart(Exception):
     """What two ways give is not one; why."""
 
 
-def refuse_write(tracer: Tracer) -> None:
-    """Raises LoweringError where a tensor is written that another one may share its memory with, as sizes decide."""
-    raise LoweringError(
-        "a tensor is written that a module gives, or was given, and whose memory hangs on sizes", source=tracer.line()
-    )
+def refuse_write(module: torch.nn.Module) -> None:
+    """Raises GivenUp where a tensor is written that another one may share its memory with, as sizes decide."""
+    raise GivenUp(module, "a tensor is written that it gives, or was given, and whose memory hangs on sizes")
 
 
 @attrs.frozen(eq=False)
 class Way:
-    """One way of a module: what is `said` where it is taken, what it leaves, each a leaf or an operand's number in a `Given`, the
-    values of tensors among these, by their places, what it checks of data, and its frame with the parameters for its
-    operands."""
+    """One way of a module: what is `said` where it is taken, the `leaves` that it gives, each one itself or the number
+    of an operand, the `values` of tensors among these, and the memories that they may share with others, by their
+    places, what it `checks` of data, and its frame with the parameters for its operands."""
 
     said: Sequence[Any]
     leaves: Sequence[Any]
@@ -68,7 +66,7 @@ class Given:
     index: int
 
 
-def joined(tracer: Tracer, ways: Sequence[Way], operands: Sequence[Traced]) -> list[Any]:
+def joined(tracer: Tracer, module: torch.nn.Module, ways: Sequence[Way], operands: Sequence[Traced]) -> list[Any]:
     """What the ways leave, as one; the last one is that of the example. Raises Apart where it cannot be."""
     found: list[Any] = []
     tensors: dict[int, tuple[Any, ...]] = {}
@@ -78,7 +76,7 @@ def joined(tracer: Tracer, ways: Sequence[Way], operands: Sequence[Traced]) -> l
         elif all(one is each[0] for one in each) and type(each[0]) is not Traced:
             found.append(each[0])
         elif all(place in way.values for way in ways):
-            tensors[place] = common_shape(ways, place)
+            tensors[place] = common_shape(tracer, ways, place)
             found.append(None)
         else:
             found.append(joined_leaf(tracer, ways, each))
@@ -89,7 +87,7 @@ def joined(tracer: Tracer, ways: Sequence[Way], operands: Sequence[Traced]) -> l
             *made, held = made
             tracer.scope.checks.append(join_checks(checks, held, "in the branch that is taken"))
         for (place, shape), value in zip(tensors.items(), made, strict=True):
-            found[place] = shown(tracer, value, shape, [way.shared.get(place) for way in ways])
+            found[place] = shown(tracer, module, value, shape, [way.shared.get(place) for way in ways])
     return found
 
 
@@ -100,12 +98,12 @@ def joined_leaf(tracer: Tracer, ways: Sequence[Way], leaves: Sequence[Any]) -> A
     """A number or another value that is no tensor, as the ways give it."""
     kinds = {kind_of(each) for each in leaves}
     if kinds == {int}:
-        size = chosen_size(ways, [dim_of(each) for each in leaves])
+        size = chosen_size(tracer, ways, [dim_of(each) for each in leaves])
         return size_of(tracer.asked, size)
     if kinds == {bool}:
         return chosen_truth(tracer, ways, leaves)
-    first = leaves[0]
-    if isinstance(first, PLAIN) and all(type(each) is type(first) and each == first for each in leaves):
+    first: Any = leaves[0]
+    if type(first) in PLAIN and all(type(each) is type(first) and each == first for each in leaves):
         return first
     if all(isinstance(each, torch.SymFloat) and each.node.expr == first.node.expr for each in leaves):
         return first
@@ -119,9 +117,16 @@ def kind_of(value: Any) -> type | None:
     return bool if isinstance(value, torch.SymBool) or type(value) is bool else None
 
 
-def chosen_size(ways: Sequence[Way], sizes: Sequence[dims.Dim]) -> dims.Dim:
-    """The size that each way has where it is taken. Raises Apart where that is no expression."""
+def chosen_size(tracer: Tracer, ways: Sequence[Way], sizes: Sequence[dims.Dim]) -> dims.Dim:
+    """The size that each way has where it is taken. Raises Apart where no expression tells it."""
+    refuse_inner(tracer, [symbol for each in sizes for symbol in dims.symbols_of(each)])
     return chosen_by([way.said for way in ways], [shortest(each) for each in sizes], one_or_other)
+
+
+def refuse_inner(tracer: Tracer, symbols: Sequence[Any]) -> None:
+    """Raises Apart for symbols of numbers that are told inside of one way only."""
+    if not all(symbol.name in tracer.asked.ranges or symbol in tracer.scope.binders for symbol in symbols):
+        raise Apart("a size of one of them is a number out of data")
 
 
 def chosen_by(said: Sequence[Sequence[Any]], values: Sequence[Any], choose: Callable[[Any, Any, Any], Any]) -> Any:
@@ -132,8 +137,8 @@ def chosen_by(said: Sequence[Sequence[Any]], values: Sequence[Any], choose: Call
         return first
     test = next(each for each, *_ in said)
     sides = [[i for i, each in enumerate(said) if (each[0] == test) is side] for side in (True, False)]
-    yes, no = (chosen_by([said[i][1:] for i in side], [values[i] for i in side], choose) for side in sides if side)
-    return yes if yes == no else choose(test, yes, no)
+    made = [chosen_by([said[i][1:] for i in side], [values[i] for i in side], choose) for side in sides if side]
+    return made[0] if len(made) == 1 or made[0] == made[1] else choose(test, *made)
 
 
 def one_or_other(test: Any, yes: dims.Dim, no: dims.Dim) -> dims.Dim:
@@ -149,6 +154,7 @@ def chosen_truth(tracer: Tracer, ways: Sequence[Way], truths: Sequence[Any]) -> 
     exprs = [sympy.true if each is True else sympy.false if each is False else each.node.expr for each in truths]
     if all(each == exprs[0] for each in exprs):
         return truths[-1]
+    refuse_inner(tracer, [symbol for each in exprs for symbol in each.free_symbols])
     found = chosen_by(
         [way.said for way in ways],
         exprs,
@@ -160,7 +166,7 @@ def chosen_truth(tracer: Tracer, ways: Sequence[Way], truths: Sequence[Any]) -> 
     return torch.SymBool(SizeNode(tracer.asked, found, bool, last if isinstance(last, bool) else last.node.hint))
 
 
-def common_shape(ways: Sequence[Way], place: int) -> tuple[Any, ...]:
+def common_shape(tracer: Tracer, ways: Sequence[Way], place: int) -> tuple[Any, ...]:
     """The sizes of a tensor, as each way gives it. Raises Apart where the ways give what is no one type."""
     types = [way.values[place].type for way in ways]
     first = types[0]
@@ -169,7 +175,7 @@ def common_shape(ways: Sequence[Way], place: int) -> tuple[Any, ...]:
             raise Apart("one gives what is no tensor")
         if each.dtype != first.dtype or len(each.shape) != len(first.shape):
             raise Apart(f"one gives {first!r} and another one {each!r}")
-    return tuple(chosen_size(ways, sizes) for sizes in zip(*(each.shape for each in types), strict=True))  # type: ignore[union-attr]
+    return tuple(chosen_size(tracer, ways, sizes) for sizes in zip(*(each.shape for each in types), strict=True))  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------------------------------------- tensors
@@ -197,7 +203,7 @@ def branches(
     tracer.asked.passed_on = True
     tracer.effects["content"] += 1
     shapes = [Tensor(v.type.dtype, shape) for v, shape in zip(values, tensors.values(), strict=False)]  # type: ignore[union-attr]
-    known = {v: type_ for v, type_ in zip(values, [*shapes, *(v.type for v in values[len(shapes) :])], strict=True)}
+    known = dict(zip(values, [*shapes, *(v.type for v in values[len(shapes) :])], strict=True))
     new = stamped_all(tracer.scope, known, origin)
     return [new[v] for v in values]
 
@@ -231,15 +237,17 @@ def sized(value: Value, shape: Sequence[Any]) -> Value:
     return op.Reshape(value, shape_vector(shape), allowzero=1)
 
 
-def shown(tracer: Tracer, value: Value, shape: Sequence[Any], shared: Sequence[Memory | None]) -> Traced:
-    """A result as the model gets it. Where it shares its memory on some way, it is not to be written, nor what it shares
-    it with."""
+def shown(
+    tracer: Tracer, module: torch.nn.Module, value: Value, shape: Sequence[Any], shared: Sequence[Memory | None]
+) -> Traced:
+    """A result as the model gets it. Where it shares its memory on some way, it is not to be written, nor what it
+    shares it with."""
     sizes = [tracer.asked.hint(d) for d in shape]
     twin = torch.empty(sizes, dtype=TORCH[value.dtype], device="meta")
     made = tracer.tensor(twin, value, "cond")
     memory = made.handle.memory
     for other in dict.fromkeys(each for each in shared if each is not None):
-        refuse = partial(refuse_write, tracer)
+        refuse = partial(refuse_write, module)
         memory.doubtful.append(refuse)
         other.doubtful.append(refuse)
     return made

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from irkit.core.ir import Value
 from irkit.dims.choice import negation
 from irkit.errors import IrkitError
+from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.contents import Contents, by_key, restore
 from lowering.capture.inputs.side_effects import reached_from
@@ -25,7 +26,7 @@ from lowering.direct.paths.decisions import MOST, Deciding, Decisions, GivenUp, 
 from lowering.direct.paths.elsewhere import sizes_where
 from lowering.direct.paths.joins import Apart, Given, Way, joined
 from lowering.direct.tensors import Memory, Traced
-from lowering.direct.tracer import Frame, Tracer
+from lowering.direct.tracer import Tracer
 from lowering.fold.assertions import settled_checks
 from lowering.tensors.complex_pairs import is_complex
 
@@ -62,7 +63,7 @@ class Region:
         held = Contents.of(reached_from([self.module, self.forward, self.args]))
         self.before = [*held.before()]
         found: list[Left] = []
-        refused: list[Any] = []
+        refused: list[Path] = []
         pending = [Path(self.module, [])]
         while pending:
             path = pending.pop()
@@ -79,14 +80,14 @@ class Region:
                         raise
                     what = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {error}"
                     raise GivenUp(self.module, what) from error
-                refused.append(path.where)
+                refused.append(path)
             finally:
                 for each, known in self.before:
                     restore(each, known)
             pending += path.forks
         return self.as_one(found, refused)
 
-    def as_one(self, found: Sequence[Left], refused: Sequence[Any]) -> Any:
+    def as_one(self, found: Sequence[Left], refused: Sequence[Path]) -> Any:
         """What the ways leave, as one."""
         if len(found) == 1:
             args, kwargs = self.args
@@ -97,7 +98,8 @@ class Region:
         try:
             places = [*dict.fromkeys(place for each in found for place in each.places)]
             with Unmet():
-                leaves = joined(self.tracer, [self.with_places(each, places) for each in found], self.operands)
+                ways = [self.with_places(each, places) for each in found]
+                leaves = joined(self.tracer, self.module, ways, self.operands)
         except (Apart, IrkitError) as error:
             raise GivenUp(self.module, str(error)) from error
         for (number, key), value in zip(places, leaves[first.spec.num_leaves :], strict=True):
@@ -105,9 +107,8 @@ class Region:
         self.keep(found, refused)
         return pytree.tree_unflatten(leaves[: first.spec.num_leaves], first.spec)
 
-    def keep(self, found: Sequence[Left], refused: Sequence[Any]) -> None:
+    def keep(self, found: Sequence[Left], refused: Sequence[Path]) -> None:
         """Keeps what each way needs where it is taken, and that those are not taken which cannot be."""
-        asked = self.tracer.asked
         for told in dict.fromkeys(told for each in found for told in each.kept):
             those = [each for each in found if told in each.kept]
             guard = those[0].kept[told]
@@ -117,8 +118,9 @@ class Region:
             for each in those:
                 either = sympy.Or(negation(each.way.where), guard.expr)
                 self.keep_one(either, attrs.evolve(guard, expr=either, text=str(either)))
-        for where in refused:
-            asked.condition(where, False)
+        for path in refused:
+            told = as_said(negation(path.where))
+            self.keep_one(told, Guard(told, str(told), path.line))
 
     def keep_one(self, told: Any, guard: Guard) -> None:
         """Keeps a condition, with the line that asked it."""
@@ -201,9 +203,9 @@ class Region:
         way, count = left.way, left.spec.num_leaves
         where = {place: count + number for number, place in enumerate(left.places)}
         leaves, values, shared = list(way.leaves[:count]), dict(way.values), dict(way.shared)
-        for number, place in enumerate(places, count):
-            values.pop(number, None)
-            shared.pop(number, None)
+        for each in range(count, count + len(places)):
+            values.pop(each, None)
+            shared.pop(each, None)
         for number, place in enumerate(places, count):
             if place in where:
                 leaves.append(way.leaves[where[place]])

@@ -51,7 +51,7 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
         return found
     points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
-    return other if more and taken(found, points) < taken(other, points) else found
+    return other if more and len(taken(found, points)) < len(taken(other, points)) else found
 
 
 def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]) -> Request:

@@ -23,7 +23,7 @@ STEPS = (
     "self.seen = shift", "self.last = x.sum()", "shift = self.seen + 1", "x = x.clone(); x[:, :1] = shift",
     "if n > 6:\n    raise ValueError('too large')", "return x.sum(1), y, x.shape[1] + shift",
 )  # fmt: skip
-TEMPLATE = '''
+TEMPLATE = """
 import torch
 
 
@@ -47,7 +47,7 @@ class Outer(torch.nn.Module):
         a, y, shift = self.first(x, y, 1, False)
         b, y, shift = self.second(x * a[:, None], y, shift, x.shape[1] > 3)
         return a, b, y + shift
-'''
+"""
 
 
 def indented(lines: list[str], depth: int) -> list[str]:
@@ -55,13 +55,15 @@ def indented(lines: list[str], depth: int) -> list[str]:
     return ["    " * depth + part for line in lines for part in line.split("\n")]
 
 
+def branched(drawn: tuple[str, list[str], list[str], str]) -> list[str]:
+    """An `if` with two sides, and a step behind it."""
+    condition, yes, no, step = drawn
+    return [f"if {condition}:", *indented(yes, 1), "else:", *indented(no, 1), step]
+
+
 blocks = st.recursive(
     st.lists(st.sampled_from(STEPS), min_size=1, max_size=2),
-    lambda inner: st.tuples(st.sampled_from(CONDITIONS), inner, inner, st.sampled_from(STEPS)).map(
-        lambda drawn: [
-            f"if {drawn[0]}:", *indented(drawn[1], 1), "else:", *indented(drawn[2], 1), drawn[3],
-        ]  # fmt: skip
-    ),
+    lambda inner: st.tuples(st.sampled_from(CONDITIONS), inner, inner, st.sampled_from(STEPS)).map(branched),
     max_leaves=4,
 )
 
@@ -74,7 +76,7 @@ def outcome(call: Callable[..., Any], *args: torch.Tensor) -> Any:
         return error
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(body=blocks, example=st.tuples(st.integers(2, 7), st.integers(2, 7)))
 def test_programs_are_right_or_refuse_at_every_size(
     tmp_path_factory: Any, body: list[str], example: tuple[int, int]
@@ -102,4 +104,5 @@ def test_programs_are_right_or_refuse_at_every_size(
                 continue
             assert not isinstance(theirs, Exception), (source, n, m, theirs, ours)
             for one, other in zip(ours, theirs, strict=True):
-                torch.testing.assert_close(one, torch.as_tensor(other), msg=lambda told: f"{source}\n{n, m}: {told}")
+                same = one.shape == torch.as_tensor(other).shape and torch.allclose(one, torch.as_tensor(other))
+                assert same, (source, n, m, one, other)
