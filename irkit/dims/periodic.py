@@ -80,15 +80,16 @@ def growth_of(size: Any) -> tuple[int, Fraction] | None:
     if isinstance(size, sympy.Add):
         return period, sum(slopes, Fraction(0))
     if isinstance(size, sympy.Mul):
-        number, rest = size.as_coeff_Mul()
+        number, rest = tuple[Any, Any](size.as_coeff_Mul())
         if number.is_Integer and number != 1:
             found = growth_of(rest)
             return None if found is None else (found[0], found[1] * int(number))
         return (period, Fraction(0)) if not any(slopes) else None
     if isinstance(size, Max | Min):
         return (period, slopes[0]) if len(set(slopes)) == 1 else None
-    if isinstance(size, FloorDiv | Mod) and size.args[1].is_Integer and size.args[1] > 0:
-        unit, (period, slope) = int(size.args[1]), known[0]
+    unit: Any = size.args[-1]
+    if isinstance(size, FloorDiv | Mod) and unit.is_Integer and unit > 0:
+        unit, (period, slope) = int(unit), known[0]
         period *= unit // math.gcd(int(slope * period), unit)
         return period, slope / unit if isinstance(size, FloorDiv) else Fraction(0)
     return None

@@ -168,7 +168,8 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         params.append(made)
         tracer.examples.later[made] = (value, axis is not None)
         if tracer.asked.moved:
-            twin = laid_out(twin, [tracer.asked.hint(d) for d in type_.shape])
+            shape = value.shape if axis is None else value.shape[1:]
+            twin = laid_out(twin, [tracer.asked.hint(d) for d in shape])
         fresh = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
         return tracer.shown(Handle(fresh, Memory(made, "", depth=len(tracer.frames)), (), made, 0, "operand"))
     if isinstance(operand, int | torch.SymInt) and not isinstance(operand, bool):

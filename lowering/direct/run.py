@@ -38,7 +38,6 @@ from lowering.direct.caches import Unequal
 from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.modes import follow_modules, meet_operators
-from lowering.direct.paths.regions import branch_at_decisions
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
@@ -169,8 +168,7 @@ def run_once(
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(follow_modules(tracer, parts.modules))
         blocks.enter_context(reuse_equal_modules(tracer))
-        decides = request.options.decides
-        blocks.enter_context(branch_at_decisions(tracer, request.deciding, decides, parts.modules))
+        blocks.enter_context(request.around(tracer, request))
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together

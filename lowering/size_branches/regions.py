@@ -22,12 +22,13 @@ from lowering.capture.inputs.contents import Contents, by_key, restore
 from lowering.capture.inputs.side_effects import reached_from
 from lowering.direct.caches import Unequal, Unmet
 from lowering.direct.control import as_value, conditions_within, inside, stand_in
-from lowering.direct.paths.decisions import MOST, Deciding, Decisions, GivenUp, Path
-from lowering.direct.paths.elsewhere import sizes_where
-from lowering.direct.paths.joins import Apart, Given, Way, joined
+from lowering.direct.request import Request
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.fold.assertions import settled_checks
+from lowering.size_branches.decisions import MOST, Decisions, GivenUp, Path
+from lowering.size_branches.elsewhere import sizes_where
+from lowering.size_branches.joins import Apart, Given, Way, joined
 from lowering.tensors.complex_pairs import is_complex
 
 Place = tuple[int, Any]
@@ -225,9 +226,10 @@ class Region:
 
 
 @contextmanager
-def branch_at_decisions(tracer: Tracer, deciding: Deciding, decides: Any, modules: Sequence[Any]) -> Iterator[None]:
-    """A block in which modules that decide by sizes are run for each of their ways; nothing is other without code that
-    `decides`."""
+def branch_at_decisions(tracer: Tracer, request: Request) -> Iterator[None]:
+    """A block in which modules that decide by sizes are run for each of their ways; nothing is other where no code is
+    to be rewritten."""
+    deciding, decides = request.deciding, request.options.decides
     if decides is None:
         yield
         return
@@ -242,7 +244,7 @@ def branch_at_decisions(tracer: Tracer, deciding: Deciding, decides: Any, module
             decisions.running.pop()
 
     hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
-    chosen = [module for _, module in modules if id(module) in deciding.modules]
+    chosen = [module for _, module in request.parts.modules if id(module) in deciding.modules]
     had = {id(module): module.__dict__.get("forward") for module in chosen}
     try:
         for module in chosen:

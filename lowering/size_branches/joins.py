@@ -16,7 +16,6 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims.choice import chosen, negation
 from irkit.dims.periodic import shortest
-from lowering.direct.paths.decisions import GivenUp
 from lowering.direct.sizes import SizeNode, dim_of, size_of
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
@@ -25,6 +24,7 @@ from lowering.fold.control import several
 from lowering.fold.scope import Check, stamp_origin, stamped_all
 from lowering.fold.size_branches import divided_safely
 from lowering.records.types import TORCH
+from lowering.size_branches.decisions import GivenUp
 
 PLAIN = (str, bytes, int, float, bool, type(None), torch.dtype, torch.device, torch.Size, slice)
 """Values that are the same where they are equal."""

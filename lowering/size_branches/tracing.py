@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from lowering.direct.paths.decisions import Deciding, GivenUp
-from lowering.direct.request import Request
+from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
 from lowering.direct.trials import (
     Found,
@@ -20,6 +19,8 @@ from lowering.direct.trials import (
     with_other_ways,
 )
 from lowering.records.pytrees import Registrations
+from lowering.size_branches.decisions import GivenUp
+from lowering.size_branches.regions import branch_at_decisions
 
 RUNS = 24
 """How often a model is run to find out which of its modules decide by sizes."""
@@ -28,9 +29,9 @@ RUNS = 24
 def trace_ways(request: Request, known: Registrations, widen: bool = True, branching: bool = False) -> Found:
     """The model's run as `trace_model` gives it; where branches are asked for, with those of modules that decide by
     sizes, if it takes more sizes then, and of the model as a whole."""
-    found = trace_model(request, known, widen, branching)
     if not branching:
-        return found
+        return trace_model(request, known, widen)
+    found = trace_model(attrs.evolve(request, around=branch_at_decisions), known, widen, True)
     return with_other_ways(with_branches(found, known, widen), known)
 
 
@@ -58,7 +59,7 @@ def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Re
     """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
     that call them where their ways cannot be branches."""
     request = found.run.request
-    deciding, new = Deciding(), modules_noted(found.run, Deciding())
+    deciding, new, last = Deciding(), modules_noted(found.run, Deciding()), Deciding()
     for _ in range(RUNS if new else 0):
         deciding = Deciding(deciding.modules | new, deciding.given_up)
         try:
@@ -67,11 +68,11 @@ def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Re
             deciding, new = deciding.giving_up(told.module), frozenset()
             continue
         except Exception:  # what branches make of a model need not be captured
-            return request
-        new = modules_noted(other, deciding)
+            break
+        new, last = modules_noted(other, deciding), deciding
         if not new:
             break
-    return attrs.evolve(request, deciding=deciding)
+    return attrs.evolve(request, deciding=last)
 
 
 def modules_noted(found: Run, deciding: Deciding) -> frozenset[int]:

@@ -11,25 +11,13 @@ import torch
 
 from irkit.dims.choice import negation, plain
 from lowering.capture.guards.comparisons import as_said
-from lowering.direct.paths.elsewhere import assume
 from lowering.direct.points import point_where
+from lowering.direct.request import Deciding
 from lowering.direct.tracer import Tracer
+from lowering.size_branches.elsewhere import assume
 
 MOST = 12
 """How many ways of one module become branches."""
-
-
-@attrs.frozen(eq=False)
-class Deciding:
-    """The modules of a model whose ways become branches, and those whose ways cannot be, by identity. These are left to
-    the modules that call them."""
-
-    modules: frozenset[int] = frozenset()
-    given_up: frozenset[int] = frozenset()
-
-    def giving_up(self, module: int) -> Deciding:
-        """The same without a module."""
-        return Deciding(self.modules - {module}, self.given_up | {module})
 
 
 class GivenUp(BaseException):
@@ -44,8 +32,8 @@ class GivenUp(BaseException):
 class Path:
     """The answers that one run of a module gets, as conditions: those `said` beforehand, then those of the sizes at
     which it is run, which are the example's, or those of a `point`. `forks` are other runs to be made, `left` says how
-    many there may be; `elsewhere` that the answers are not those of the example, `line` is that of the model which asked
-    last of what is said."""
+    many there may be; `elsewhere` that the answers are not those of the example, `line` is that of the model which
+    asked last of what is said."""
 
     module: torch.nn.Module
     said: list[Any]
