@@ -10,7 +10,7 @@ from irkit.dims.algebra import Dim, add, canonical, maximum, minimum, mul, same,
 from irkit.dims.periodic import shortest, shortest_choice
 
 
-def chosen(condition: Any, one: Dim, other: Dim) -> Dim | None:
+def choose_size(condition: Any, one: Dim, other: Dim) -> Dim | None:
     """The size that is `one` where a condition on integers holds, and `other` where it does not; None for a condition
     that arithmetic of integers does not tell."""
     condition, one, other = plain(condition), shortest(one), shortest(other)

@@ -14,7 +14,7 @@ from irkit import dims
 from irkit.build import call, const, op, shape_vector
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
-from irkit.dims.choice import chosen, negation
+from irkit.dims.choice import choose_size, negation
 from irkit.dims.periodic import shortest
 from lowering.direct.sizes import SizeNode, dim_of, size_of
 from lowering.direct.tensors import Memory, Traced
@@ -66,7 +66,7 @@ class Given:
     index: int
 
 
-def joined(tracer: Tracer, module: torch.nn.Module, ways: Sequence[Way], operands: Sequence[Traced]) -> list[Any]:
+def join_leaves(tracer: Tracer, module: torch.nn.Module, ways: Sequence[Way], operands: Sequence[Traced]) -> list[Any]:
     """What the ways leave, as one; the last one is that of the example. Raises Apart where it cannot be."""
     found: list[Any] = []
     tensors: dict[int, tuple[Any, ...]] = {}
@@ -143,7 +143,7 @@ def chosen_by(said: Sequence[Sequence[Any]], values: Sequence[Any], choose: Call
 
 def one_or_other(test: Any, yes: dims.Dim, no: dims.Dim) -> dims.Dim:
     """The size by what decides. Raises Apart where that is no expression."""
-    found = chosen(test, yes, no)
+    found = choose_size(test, yes, no)
     if found is None:
         raise Apart("a size is one or another, by a condition that is none on integers")
     return found

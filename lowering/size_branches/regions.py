@@ -11,7 +11,6 @@ import attrs
 import sympy
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.utils import _pytree as pytree
 
 from irkit.core.ir import Value
 from irkit.dims.choice import negation
@@ -26,9 +25,10 @@ from lowering.direct.request import Request
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.fold.assertions import settled_checks
+from lowering.records.torch_internals import pytree
 from lowering.size_branches.decisions import MOST, Decisions, GivenUp, Path
 from lowering.size_branches.elsewhere import sizes_where
-from lowering.size_branches.joins import Apart, Given, Way, joined
+from lowering.size_branches.joins import Apart, Given, Way, join_leaves
 from lowering.tensors.complex_pairs import is_complex
 
 Place = tuple[int, Any]
@@ -100,7 +100,7 @@ class Region:
             places = [*dict.fromkeys(place for each in found for place in each.places)]
             with Unmet():
                 ways = [self.with_places(each, places) for each in found]
-                leaves = joined(self.tracer, self.module, ways, self.operands)
+                leaves = join_leaves(self.tracer, self.module, ways, self.operands)
         except (Apart, IrkitError) as error:
             raise GivenUp(self.module, str(error)) from error
         for (number, key), value in zip(places, leaves[first.spec.num_leaves :], strict=True):

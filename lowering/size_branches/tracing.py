@@ -11,10 +11,10 @@ from lowering.direct.run import Run, run
 from lowering.direct.trials import (
     Found,
     accepts,
-    opened,
+    opened_run,
     points_apart,
     points_around,
-    taken,
+    points_taken,
     trace_model,
     with_other_ways,
 )
@@ -47,12 +47,12 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     if not request.deciding.modules:
         return found
     try:
-        other = opened(way, request, known, widen, True)
+        other = opened_run(way, request, known, widen, True)
     except (Exception, GivenUp):  # what branches make of a model need not be captured
         return found
     points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
-    return other if more and len(taken(found, points)) < len(taken(other, points)) else found
+    return other if more and len(points_taken(found, points)) < len(points_taken(other, points)) else found
 
 
 def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]) -> Request:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irkit import dims
-from irkit.dims.choice import chosen, negation
+from irkit.dims.choice import choose_size, negation
 from irkit.dims.periodic import shortest
 
 n, m = dims.symbol("n"), dims.symbol("m")
@@ -20,9 +20,13 @@ def combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Sizes made of others."""
     units = st.integers(1, 7)
     return st.one_of(
-        st.builds(dims.add, inner, inner), st.builds(dims.sub, inner, inner), st.builds(dims.floordiv, inner, units),
-        st.builds(dims.mod, inner, units), st.builds(dims.minimum, inner, inner), st.builds(dims.mul, inner, units),
-    )  # fmt: skip
+        st.builds(dims.add, inner, inner),
+        st.builds(dims.sub, inner, inner),
+        st.builds(dims.floordiv, inner, units),
+        st.builds(dims.mod, inner, units),
+        st.builds(dims.minimum, inner, inner),
+        st.builds(dims.mul, inner, units),
+    )
 
 
 sizes = st.recursive(st.sampled_from((n, m, 1, 2, 5)), combined, max_leaves=5)
@@ -37,7 +41,7 @@ conditions = st.recursive(
 
 @given(condition=conditions, one=sizes, other=sizes)
 def test_a_chosen_size_is_one_or_the_other(condition: Any, one: Any, other: Any) -> None:
-    found = chosen(condition, one, other)
+    found = choose_size(condition, one, other)
     for first in range(12):
         for second in (0, 1, 4, 7):
             at = {n: first, m: second}
@@ -58,7 +62,7 @@ def test_the_shortest_form_is_the_same_size(size: Any) -> None:
 @given(of=of_one, unit=st.integers(2, 7), one=of_one, other=of_one)
 def test_a_size_chosen_by_a_remainder_is_one_or_the_other(of: Any, unit: int, one: Any, other: Any) -> None:
     rest = sympy.sympify(dims.mod(of, unit))
-    found = chosen(sympy.Ne(rest, 0), one, other)
+    found = choose_size(sympy.Ne(rest, 0), one, other)
     for at in (*range(30), 419, 420, 421, 5040, 99991):
         values = {"n": at}
         expected = one if dims.evaluate(dims.mod(of, unit), values) else other
@@ -66,7 +70,7 @@ def test_a_size_chosen_by_a_remainder_is_one_or_the_other(of: Any, unit: int, on
 
 
 def test_quotients_of_quotients_are_one() -> None:
-    quarter = chosen(sympy.Ne(dims.mod(n, 4), 0), dims.add(dims.floordiv(n, 4), 1), dims.floordiv(n, 4))
+    quarter = choose_size(sympy.Ne(dims.mod(n, 4), 0), dims.add(dims.floordiv(n, 4), 1), dims.floordiv(n, 4))
     assert quarter == dims.floordiv(dims.add(n, 3), 4)
-    assert chosen(sympy.Ne(dims.mod(n, 4), 0), n, dims.mul(4, dims.floordiv(n, 4))) == n
+    assert choose_size(sympy.Ne(dims.mod(n, 4), 0), n, dims.mul(4, dims.floordiv(n, 4))) == n
     assert shortest(dims.add(n, dims.mod(dims.mul(n, -1), 7))) == dims.mul(7, dims.floordiv(dims.add(n, 6), 7))
