@@ -80,7 +80,7 @@ def growth_of(size: Any) -> tuple[int, Fraction] | None:
     if isinstance(size, sympy.Add):
         return period, sum(slopes, Fraction(0))
     if isinstance(size, sympy.Mul):
-        told: Any = size.as_coeff_Mul()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - sympy's
+        told: Any = size.as_coeff_Mul()  # pyright: ignore[reportUnknownVariableType] - sympy's
         number, rest = told
         if number.is_Integer and number != 1:
             found = growth_of(rest)

@@ -22,6 +22,7 @@ from lowering.records.pytrees import Registrations
 from lowering.size_branches.decisions import GivenUp
 from lowering.size_branches.regions import branch_at_decisions
 
+FEW = 4
 RUNS = 24
 """How often a model is run to find out which of its modules decide by sizes."""
 
@@ -52,7 +53,11 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
         return found
     points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
-    return other if more and len(points_taken(found, points)) < len(points_taken(other, points)) else found
+    if not more or len(points_taken(found, points)) >= len(points_taken(other, points)):
+        return found
+    names = [path or "the model" for path, each in request.parts.modules if id(each) in request.deciding.modules]
+    said = f"each way that {', '.join(names[:FEW])}{' and others' if len(names) > FEW else ''} may take by sizes is "
+    return attrs.evolve(other, notes=(*other.notes, f"{said}a branch of its own"))
 
 
 def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]) -> Request:
