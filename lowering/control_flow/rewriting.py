@@ -87,6 +87,10 @@ class Rewriting:
         if site is not None and site not in self.sites:
             raise Reached(site, is_loop=site.opens or not (of_data or site.counts))
 
+    def decides(self) -> bool:
+        """Whether code that is rewritten decides now, as the frames tell."""
+        return site_here(self.chosen, branches=True) is not None
+
     def failed(self, error: BaseException) -> None:
         """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not
         yet."""

@@ -52,15 +52,16 @@ class Reached(BaseException):
         self.site, self.is_loop = site, is_loop
 
 
-def site_here(chosen: Callable[[Site], bool], loops: bool = False) -> Site | None:
+def site_here(chosen: Callable[[Site], bool], loops: bool = False, branches: bool = False) -> Site | None:
     """The decision that is being made, in the innermost frame that is neither torch's nor irkit's; None where it is no
-    statement or expression of a function that is chosen, or no `for` where only these are looked for."""
+    statement or expression of a function that is chosen, or no `for`, or none with two ways, where only these are
+    looked for."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(HERE):
             if not file.startswith(TORCH):
-                site = site_in(frame.f_code, frame.f_lasti, loops)
+                site = site_in(frame.f_code, frame.f_lasti, loops, branches)
                 return site if site is not None and chosen(site) else None
             if not file.startswith(PLUMBING):
                 return None  # torch decides, not the model
@@ -76,7 +77,7 @@ def site_of(error: BaseException, chosen: Callable[[Site], bool]) -> Site | None
     for frame, last in reversed([(t.tb_frame, t.tb_lasti) for t in tracebacks(innermost)]):
         file = frame.f_code.co_filename
         if not file.startswith((HERE, TORCH, "<")):
-            site = site_in(frame.f_code, last, False)
+            site = site_in(frame.f_code, last)
             return site if site is not None and chosen(site) else None
     return None
 
@@ -89,8 +90,9 @@ def tracebacks(error: BaseException) -> Iterator[types.TracebackType]:
         trace = trace.tb_next
 
 
-def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
-    """The decision at an instruction of a function, or only a `for`; None where there is none."""
+def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool = False) -> Site | None:
+    """The decision at an instruction of a function, or only a `for`, or only one with two ways; None where there is
+    none."""
     place: Any = tuple(code.co_positions())[last // 2]
     if None in place:
         return None
@@ -100,7 +102,13 @@ def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
         return None
     if loops and elements_gone_over(node) is None and not is_opening(node):
         return None
+    if branches and not isinstance(node, BRANCHES):
+        return None
     return Site(code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node))
+
+
+BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.UnaryOp)
+"""The decisions that have two ways."""
 
 
 def raises(node: ast.AST) -> bool:

@@ -21,8 +21,9 @@ from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from lowering.capture.inputs.side_effects import refuse_side_effects
+from lowering.direct.points import laid_out
 from lowering.direct.sizes import SizeNode, dim_of
-from lowering.direct.tensors import Handle, Memory
+from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
@@ -63,7 +64,7 @@ class TracedBody:
 
 
 @contextmanager
-def inside(tracer: Tracer, moving: Set[Any]) -> Iterator[Frame]:
+def inside(tracer: Tracer, moving: Set[Any] = frozenset()) -> Iterator[Frame]:
     """A block in which values belong to a body; `moving` are the symbols of sizes that rounds change."""
     outer = tracer.scope
     scope = Scope(outer.sizes, outer.options)
@@ -157,7 +158,7 @@ def bound_around(tracer: Tracer, symbol: Any) -> bool:
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:
     """What a body sees of an operand: a tensor over a parameter, a symbol for a number, a constant as it is."""
     if isinstance(operand, torch.Tensor):
-        handle = tracer.handle(operand)
+        handle = operand.handle if isinstance(operand, Traced) else tracer.handle(operand)
         value = tracer.outer_read(handle)
         if is_complex(value):
             raise LoweringError(
@@ -174,6 +175,9 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         params.append(made)
         tracer.examples.later[made] = (value, axis is not None)
         bind_symbols(tracer.scope, made)
+        if tracer.asked.moved:
+            shape = value.shape if axis is None else value.shape[1:]
+            twin = laid_out(twin, [tracer.asked.hint(d) for d in shape])
         fresh = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
         return tracer.shown(Handle(fresh, Memory(made, "", depth=len(tracer.frames)), (), made, 0, "operand"))
     if isinstance(operand, int | torch.SymInt) and not isinstance(operand, bool):

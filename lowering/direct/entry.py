@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import PurePath
 from typing import Any
@@ -41,9 +41,13 @@ from lowering.records.pytrees import register_classes
 
 @without_collector
 def directly(
-    model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions = DEFAULTS
+    model: Any,
+    args: Sequence[Any] | torch.Tensor,
+    kwargs: Mapping[str, Any] | None,
+    options: ExportOptions = DEFAULTS,
+    trace: Callable[..., Found] = trace_model,
 ) -> Lowered:
-    """A module or function as a graph, by one run of it on traced tensors.
+    """A module or function as a graph, by one run of it on traced tensors, which `trace` makes.
 
     Raises CaptureError where the arguments do not fit, where the model itself raises, and where it fixes a dimension
     that was to vary; LoweringError for what direct capture does not meet, which another way may.
@@ -54,7 +58,7 @@ def directly(
     with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
         with explaining(request):
-            found = trace_model(request, known, options.widen, bool(options.rewrite))
+            found = trace(request, known, options.widen, bool(options.rewrite))
         refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
@@ -68,7 +72,7 @@ def directly(
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
             with explaining(request):
-                found = trace_model(request.with_numbers(sizes), known, options.widen, bool(options.rewrite))
+                found = trace(request.with_numbers(sizes), known, options.widen, bool(options.rewrite))
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
         low = with_size_branches(low, found.ways)

@@ -18,8 +18,9 @@ from irkit.core.types import Tensor
 from irkit.dims.functions import number_of
 from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
+from lowering.capture.guards.questions import Questions
 from lowering.capture.patches.shape_kernels import linalg_lstsq
-from lowering.direct.sizes import Questions, SizeNode
+from lowering.direct.sizes import SizeNode
 
 TRIES = 30
 """How many sizes are drawn in search of some that all conditions allow."""
@@ -65,7 +66,8 @@ def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[
 def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges and the conditions kept so far allow sizes."""
     inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
-    return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
+    kept = (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
+    return inside and all(holds(each, sizes) is not False for each in kept)
 
 
 def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:

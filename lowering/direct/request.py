@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
@@ -40,6 +41,24 @@ UNBOUNDED = 2**40
 
 
 @attrs.frozen(eq=False)
+class Deciding:
+    """The modules of a model whose ways become branches, and those whose ways cannot be, by identity. These are left to
+    the modules that call them."""
+
+    modules: frozenset[int] = frozenset()
+    given_up: frozenset[int] = frozenset()
+
+    def giving_up(self, module: int) -> Deciding:
+        """The same without a module."""
+        return Deciding(self.modules - {module}, self.given_up | {module})
+
+
+def nothing_around(*_: Any) -> AbstractContextManager[None]:
+    """A block in which a model runs as it is."""
+    return nullcontext()
+
+
+@attrs.frozen(eq=False)
 class Request:
     """A model and its example call.
 
@@ -47,7 +66,8 @@ class Request:
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
     follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs,
-    `weights` what was unpacked of it.
+    `weights` what was unpacked of it; `deciding` are those of its modules whose ways at other sizes become branches,
+    `around` makes the block of a tracer and a request in which the model runs.
     """
 
     module: torch.nn.Module
@@ -67,6 +87,8 @@ class Request:
     promises: tuple[Guard, ...] = ()
     notes: tuple[str, ...] = ()
     weights: Weights = attrs.field(factory=Weights)
+    deciding: Deciding = attrs.field(factory=Deciding)
+    around: Callable[..., AbstractContextManager[None]] = nothing_around
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""

@@ -24,12 +24,14 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
+from lowering.capture.guards.answers import holds
 from lowering.capture.guards.assumed import (
     asks_in_its_kernel,
     compares_in_its_kernel,
     normalizes_channels,
     resizes,
 )
+from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.einsum_types import conditions as element_types
 from lowering.direct.converting import QUICK
 from lowering.direct.expected import KNOWN, require_masks
@@ -58,7 +60,7 @@ from lowering.direct.points import (
     symbols_alike,
     teller,
 )
-from lowering.direct.sizes import SizeNode, as_said, holds
+from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError
 
@@ -562,7 +564,7 @@ def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
         except Refused:
             continue
         swaps = {s: o for s, o in some if is_symbol(o)}
-        if swaps and all(s.name in tracer.named and o.name in tracer.named for s, o in swaps.items()):
+        if swaps and not tracer.asked.assumed and all({s.name, o.name} <= tracer.named for s, o in swaps.items()):
             raise Alike(swaps, tracer.line())
         for symbol, other in some:
             tracer.asked.equal(symbol, other)

@@ -173,6 +173,7 @@ def run_once(
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(follow_modules(tracer, parts.modules))
         blocks.enter_context(reuse_equal_modules(tracer))
+        blocks.enter_context(request.around(tracer, request))
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together

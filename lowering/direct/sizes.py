@@ -12,125 +12,19 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import attrs
 import sympy
 import torch
 from torch.fx.experimental.sym_node import SymNode
 
 from irkit import dims
-from irkit.dims import Dim, Range, reals
-from irkit.dims.ranges import LEAST
-from irkit.errors import DimensionError
+from irkit.dims import Dim, reals
 from lowering.capture.guards.answers import holds
-from lowering.capture.guards.comparisons import as_said
-from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.questions import RELATIONS, Questions
 from lowering.capture.patches.kept_sizes import ASKED, CHOSEN
-from lowering.errors import LoweringError
 from lowering.records.sizes import is_unbacked
-from lowering.records.source_lines import calling_files
-
-RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
-    "eq": (sympy.Eq, operator.eq, sympy.Ne), "ne": (sympy.Ne, operator.ne, sympy.Eq),
-    "lt": (sympy.Lt, operator.lt, sympy.Ge), "le": (sympy.Le, operator.le, sympy.Gt),
-    "gt": (sympy.Gt, operator.gt, sympy.Le), "ge": (sympy.Ge, operator.ge, sympy.Lt),
-}  # fmt: skip
-
-
-@attrs.define(eq=False)
-class Questions:
-    """What a traced model asked of sizes and of data, and what each symbol is for the example.
-
-    `hints` has the number of each symbol by its label, `ranges` what is known of it for every call; `line` gives the
-    user's line that is being run, `code` the globals of that code, `heard` is told of each condition, `rounded` gives a
-    symbol for a number out of data that is rounded. `kept` are the conditions, in the order in which they were asked,
-    `fixed` the sizes of which the model took the number, or one of two by min or max, with the globals of the code that
-    did; `keeps` are those of code whose `int`, `min` and the like keep sizes, beside the model's own, None where none
-    do, `at_once` says that comparisons are answered at once, also where nobody branches on them, `for_tracer` that the
-    model takes the ways that it has for TorchScript's tracer, `asked_for_tracer` in which files it asked for that.
-    `passed_on` says that a comparison became part of the graph, `silent` that torch asks for itself, as it lays a
-    tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
-    may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
-    around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch
-    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each.
-    `written` has the numbers of which the model asked the text.
-    """
-
-    line: Callable[[], str]
-    heard: Callable[[Any], None]
-    rounded: Callable[[Any, Any, int], Any]
-    hints: dict[str, Any] = attrs.field(factory=dict)
-    ranges: dict[str, Range] = attrs.field(factory=dict)
-    kept: dict[Any, Guard] = attrs.field(factory=dict)
-    fixed: dict[Any, Any] = attrs.field(factory=dict)
-    keeps: Sequence[Any] | None = None
-    at_once: bool = False
-    for_tracer: bool = False
-    asked_for_tracer: set[str] = attrs.field(factory=set)
-    passed_on: bool = False
-    shown: dict[Dim, Any] = attrs.field(factory=dict)
-    refused: set[Any] = attrs.field(factory=set)
-    told: list[Any] = attrs.field(factory=list)
-    silent: bool = False
-    inside: int = 0
-    reached: Callable[[Any], Any] = id
-    code: Callable[[], Any] = dict
-    written: dict[str, Any] = attrs.field(factory=dict)
-    unstripped: bool = False
-
-    def traces(self) -> bool:
-        """What the model hears where it asks whether TorchScript's tracer is at work."""
-        self.asked_for_tracer |= calling_files()
-        return self.for_tracer
-
-    def hint(self, dim: Dim) -> int:
-        """The number that a dimension is for the example."""
-        return dim if type(dim) is int else dims.evaluate(dim, self.hints)
-
-    def condition(self, expr: Any, holds: bool) -> None:
-        """Keeps that a condition is what it is for the example, unless that always is so."""
-        told = as_said(expr if holds else sympy.Not(expr))
-        if self.silent:
-            return
-        self.reached(told)
-        self.told.append(told)
-        if told not in (sympy.true, True) and told not in self.kept:
-            self.kept[told] = Guard(told, str(told), self.line())
-            self.heard(told)
-
-    def untold(self, text: str) -> None:
-        """Keeps in words what nothing can check: a note in report and contract, with the user's line."""
-        self.kept.setdefault(text, Guard(None, text, self.line()))
-
-    def required(self, expr: Any) -> None:
-        """Keeps a condition that torch requires. Raises LoweringError where it does not hold for the example."""
-        if holds(expr, self.hints) is False:
-            said = f"torch requires {expr}, which does not hold for the example"
-            raise LoweringError(said, source=self.line(), hint="give an example for which it holds")
-        self.condition(expr, True)
-
-    def equal(self, a: Dim, b: Dim) -> None:
-        """Keeps that two dimensions are equal. Raises LoweringError where they are not for the example."""
-        if dims.same(a, b) is not True:
-            self.required(sympy.Eq(sympy.sympify(a), sympy.sympify(b)))
-
-    def decided(self, name: str, a: Any, b: Any) -> bool | None:
-        """The answer to a relation of two dimensions that holds for all sizes in range; None where sizes differ."""
-        try:
-            gap = dims.sub(a, b)
-        except (DimensionError, TypeError):
-            return None
-        if type(gap) is int:
-            return RELATIONS[name][1](gap, 0)
-        span = dims.bounds(gap, self.ranges)
-        low, high = (-math.inf if span.lo <= LEAST else span.lo), (math.inf if span.hi is None else span.hi)
-        if name in ("eq", "ne"):
-            return (name == "ne") if low > 0 or high < 0 else None
-        ends = {RELATIONS[name][1](end, 0) for end in (low, high)}
-        return ends.pop() if len(ends) == 1 else None
-
 
 YES: Callable[[], bool] = True.__bool__
 """Says True, and is no function of Python's: torch asks each size of each tensor whether it is an integer."""
@@ -144,15 +38,34 @@ class SizeNode(SymNode):
     """
 
     def __init__(self, asked: Questions, expr: Any, kind: type, hint: Any, parts: Any = None) -> None:
-        self.asked, self.kind, self._hint, self.parts = asked, kind, hint, parts
+        self.asked, self.kind, self.parts = asked, kind, parts
+        self._hint, self._at = hint, asked.moved
         self._made: Any = expr
         if kind is int:
             self.is_int = YES
 
     @property
     def hint(self) -> Any:
-        """The number, or the answer, for the example."""
+        """The number, or the answer, for the example, or at the sizes to which the block around moved."""
+        if self._at != self.asked.moved:
+            self._hint, self._at = self.hint_now(), self.asked.moved
         return self._hint
+
+    def hint_now(self) -> Any:
+        """The number, or the answer, at the sizes of now."""
+        if self.kind is int:
+            return self.asked.hint(self._made)
+        if self.parts is None:
+            made = self._made
+            if type(made) in (bool, float):
+                return made
+            hints = self.asked.hints
+            return bool(holds(made, hints)) if self.kind is bool else float(dims.number_of(made, hints))
+        name, *rest = self.parts
+        answers = [each.hint for each in rest]
+        if name in RELATIONS:
+            return RELATIONS[name][1](*answers)
+        return not answers[0] if name == "not" else (all if name == "and" else any)(answers)
 
     @property
     def expr(self) -> Any:
@@ -272,6 +185,10 @@ class SizeNode(SymNode):
             return bool(self.hint)
         if self.asked.unstripped and self.parts and self.parts[0] == "ne" and self.parts[2].maybe_as_int() == 1:
             return True
+        if self.asked.decide is not None and not self.asked.silent:
+            told = self.asked.decide(self)
+            if told is not None:
+                return told
         known = len(self.asked.kept)
         self.asked.condition(self.expr, bool(self.hint))
         if len(self.asked.kept) > known and CHOSEN.search(self.asked.line()):
@@ -564,7 +481,7 @@ class RoomNode(SizeNode):
         return dims.mul(dims.product(self.shape()), self.each)
 
     @property
-    def number(self) -> int:
+    def hint(self) -> int:
         return self.asked.hint(self._made)
 
     def maybe_as_int(self) -> None:

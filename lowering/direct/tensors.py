@@ -60,8 +60,8 @@ class Handle:
     """One tensor: its twin, its place in a memory, and its content when it was last read.
 
     `kind` is a number that tensors of equal type and layout have in common, from 1 on, once it was asked for.
-    `made` is of a view how it was made: (operator, arguments, keyword arguments, which of several results). `depth`
-    says in how many bodies of control flow a view was made, of a memory around them.
+    `made` is of a view how it was made: (operator, arguments, keyword arguments, which of several results); `depth` in
+    how many bodies of control flow its value was made, -1 for as many as its memory.
     """
 
     twin: torch.Tensor
@@ -72,7 +72,7 @@ class Handle:
     name: str = ""
     kind: int = 0
     made: Any = None
-    depth: int = 0
+    depth: int = -1
 
     @property
     def key(self) -> int:

@@ -27,12 +27,13 @@ from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.dims import Range
 from irkit.rewriting.numbering import is_random
 from lowering.capture.guards.answers import holds
+from lowering.capture.guards.questions import Questions
 from lowering.capture.inputs.alike import Likes
 from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.sizes import Questions, RoomNode, size_of
+from lowering.direct.sizes import RoomNode, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
@@ -131,6 +132,7 @@ class Tracer:
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
     `wholes` the symbols of numbers that were rounded, `items` those of integers in tensors, by how these are computed,
     `truths` those of truth values. `present` says that inputs have numbers, which tensors on the meta device do not.
+    `decisions` are the modules that decide by sizes, where their ways are to be branches.
     """
 
     options: Options
@@ -186,6 +188,7 @@ class Tracer:
     chosen: list[Any] = attrs.field(factory=list)
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
+    decisions: Any = None
     functions: Any = None
     above: Any = None
     below: Any = None
@@ -243,9 +246,18 @@ class Tracer:
     def handle(self, tensor: torch.Tensor) -> Handle:
         """The handle of a tensor that a model uses: a traced one, or one from outside, which is a constant."""
         if type(tensor) is Traced:
+            if self.asked.moved and tensor.handle.memory.depth < len(self.frames):
+                self.refuse_other_sizes(tensor.handle)
             return tensor.handle
         found = self.handles.get(id(tensor))
         return found[1] if found is not None else self.entered(tensor)
+
+    def refuse_other_sizes(self, handle: Handle) -> None:
+        """Raises LoweringError where a block that is run at other sizes than the example's uses a tensor around it,
+        which has those of the example."""
+        if list(handle.twin.shape) != [self.asked.hint(d) for d in handle.value.shape]:
+            what = "a branch that the example does not take uses a tensor that is no variable of its function"
+            raise LoweringError(what, source=self.line(), hint="hand the tensor over as an argument")
 
     def entered(self, tensor: torch.Tensor) -> Handle:
         """The handle of a tensor from outside, met for the first time."""
@@ -310,7 +322,8 @@ class Tracer:
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
-        return self.captured(self.outer_read(handle), max(handle.memory.depth, handle.depth))
+        value = self.outer_read(handle)
+        return self.captured(value, handle.memory.depth if handle.depth < 0 else handle.depth)
 
     def captured(self, value: Value, depth: int) -> Value:
         """What stands in the body that is being traced for a value made in so many bodies."""
@@ -337,6 +350,7 @@ class Tracer:
                 )
             value = handle.location().read(memory.content)
             handle.value, handle.version = self.placed(value, "view", handle.value.type), memory.version
+            handle.depth = -1
         return handle.value
 
     def write(self, handle: Handle, new: Value) -> None:
@@ -372,8 +386,7 @@ class Tracer:
         """A new tensor that shares the memory of another."""
         lenses = of.lenses if lens is None else (*of.lenses, lens)
         of.memory.shared = True
-        depth = len(self.frames)
-        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name, depth=depth))
+        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name, depth=len(self.frames)))
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
@@ -501,7 +514,11 @@ class Tracer:
             self.others[name] = other if name not in ranges or other in ranges[name] else size
 
     def example(self, value: Value) -> Any:
-        """What a value holds for the example, as an array."""
+        """What a value holds for the example, as an array. Raises LoweringError in a block that is run at other sizes,
+        where it is no constant."""
+        if self.asked.moved and reaches_parameter(value, self.constants):
+            what = "a branch that the example's sizes do not take asks what a tensor holds"
+            raise LoweringError(what, source=self.line(), hint="give an example whose sizes take it")
         self.effects["content"] += 1
         return self.examples.of(value)
 

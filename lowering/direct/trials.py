@@ -69,12 +69,10 @@ def trace_model(request: Request, known: Registrations, widen: bool = True, bran
     """The model's run at the sizes of the example, or at larger ones in place of 0 and 1, with its conditions; with
     branches for small sizes where the model computes something else, if that is asked."""
     how = (widen, branching)
-    found = opened(first_run, request, known, *how)
+    found = opened_run(first_run, request, known, *how)
     if accepts(found, request):
-        found = more_general(found, request, known, *how)
-    else:
-        found = opened(run_at_example, request, known, *how)  # other sizes than the example's own took another way
-    return with_other_ways(found, known) if branching else found
+        return more_general(found, request, known, *how)
+    return opened_run(run_at_example, request, known, *how)  # other sizes than the example's own took another way
 
 
 def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:
@@ -85,14 +83,14 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
     points = points_around(found, request)
     if not any(is_refused_by_asker(found, point) for point in points):
         return found
-    ours = taken(found, points)
+    ours = points_taken(found, points)
     try:
-        other = opened(partial(first_run, for_tracer=True), request, known, widen, branching)
+        other = opened_run(partial(first_run, for_tracer=True), request, known, widen, branching)
     except Exception:  # what sizes are to that tracer, tensors, they are not here
         return found
     if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
         return found
-    if not ours < taken(other, points_around(other, request)):
+    if not ours < points_taken(other, points_around(other, request)):
         return found
     low = lowered_run(found.run, found.guards, found.run.request.ranges)
     if not agreement(low, other.run, {}):
@@ -115,7 +113,7 @@ def points_around(found: Found, request: Request) -> list[dict[str, int]]:
     return points + [{**hints, name: size} for name in request.hints for size in range(1, SMALL)]
 
 
-def taken(found: Found, points: Sequence[Sizes]) -> frozenset[int]:
+def points_taken(found: Found, points: Sequence[Sizes]) -> frozenset[int]:
     """Which of some sizes a run takes, by their number."""
     return frozenset(i for i, point in enumerate(points) if inside(found, point) and allows(found, point))
 
@@ -131,7 +129,7 @@ def inside(found: Found, sizes: Sizes) -> bool:
     return all(size in found.ranges[name] for name, size in sizes.items() if name in found.ranges)
 
 
-def opened(
+def opened_run(
     way: Callable[..., Run], request: Request, known: Registrations, widen: bool, branching: bool = False
 ) -> Found:
     """A run with its conditions, opened to sizes 0 and 1 where the same graph is right for them, or has a branch."""

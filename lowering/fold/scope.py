@@ -38,7 +38,8 @@ from lowering.tensors.complex_pairs import PAIR, pair, parts
 class Options:
     """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, whether
     weights are copied, or are inputs, and what computes operators of other domains on the example's numbers.
-    `reached` hears of each question that the example answers, before it does."""
+    `reached` hears of each question that the example answers, before it does; `decides` says whether code decides now
+    whose ways at other sizes are to be branches."""
 
     registry: Registry
     strict: bool = False
@@ -47,6 +48,7 @@ class Options:
     live: bool = False
     kernels: Mapping[str, Callable[..., Any]] = {}
     reached: Callable[[Any], None] | None = None
+    decides: Callable[[], bool] | None = None
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
@@ -54,7 +56,8 @@ class Options:
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
         reached = getattr(asked.rewrite, "reached", None)
-        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, reached)
+        decides = getattr(asked.rewrite, "decides", None)
+        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, reached, decides)
 
 
 @attrs.frozen(eq=False)

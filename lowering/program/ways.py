@@ -28,6 +28,7 @@ from lowering.errors import CaptureError, LoweringError, MissingConverters, Wron
 from lowering.fold.lower import Lowered, lower_captured
 from lowering.program.clock import Clock
 from lowering.records.options import DIRECT, TORCH_EXPORT, ExportOptions
+from lowering.size_branches.tracing import trace_ways
 
 
 def lower(
@@ -148,7 +149,7 @@ def lower_as_it_is(
     start = time.perf_counter()
     try:
         with clock("capture"):
-            return directly(model, args, kwargs, options)
+            return directly(model, args, kwargs, options, trace_ways)
     except (CaptureError, WrongConverter):  # what is wrong in the model, its arguments or its sizes
         raise
     except Exception as error:

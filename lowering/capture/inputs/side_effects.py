@@ -37,10 +37,9 @@ def refuse_side_effects(*roots: Any) -> Iterator[None]:
         names = [name for held, known in changed for name in names_changed(held, known)]
         for held, known in changed:
             restore(held, known)
+        names += [f"the variable {variable.name!r}" for variable in variables if variable.is_other()]
         for variable in variables:
-            if variable.is_other():
-                names.append(f"the variable {variable.name!r}")
-                variable.restore()
+            variable.restore()
     if names:
         raise CaptureError(
             f"a branch or a loop of the graph changes {', '.join(dict.fromkeys(names))} in what it calls, and both "
@@ -94,6 +93,8 @@ class Variable:
 
     def restore(self) -> None:
         """Has it hold that again."""
+        if not self.is_other():
+            return
         if isinstance(self.where, dict):
             self.where[self.name] = self.held
         else:

@@ -1,0 +1,89 @@
+"""A block of a run that is made at other sizes than the example's, and what is asked in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import combinations, islice, product
+from typing import Any
+
+import sympy
+
+from irkit.dims import Range
+from irkit.dims.choice import plain
+from lowering.capture.guards.answers import holds
+from lowering.capture.guards.comparisons import as_said
+from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.questions import Questions
+from lowering.direct.points import are_allowed, sizes_moved
+from lowering.direct.tracer import Tracer
+
+
+@contextmanager
+def sizes_where(tracer: Tracer, condition: Any, point: Mapping[str, int]) -> Iterator[dict[Any, Guard]]:
+    """A block that is run only where a condition on sizes holds, at a point at which it does. It is given what is asked
+    in it, once it is over, of which nothing is kept: that need hold only there."""
+    asked = tracer.asked
+    found: dict[Any, Guard] = {}
+    moved = {name: size for name, size in point.items() if asked.hints[name] != size}
+    kept, hints, others, assumed = dict(asked.kept), dict(asked.hints), dict(tracer.others), asked.assumed
+    at, required, answers = asked.moved, set(tracer.required), tracer.answers
+    if moved:
+        asked.moves += 1
+        asked.moved = asked.moves
+        asked.hints.update(moved)
+    tracer.allowed.clear()
+    tracer.answers = {}
+    assume(tracer, condition)
+    try:
+        yield found
+    finally:
+        asked.hints.update({name: hints[name] for name in moved})
+        tracer.others.update(others)
+        asked.assumed, asked.moved = assumed, at
+        tracer.required, tracer.answers = required, answers
+        tracer.allowed.clear()
+        found.update({told: asked.kept.pop(told) for told in list(asked.kept) if told not in kept})
+
+
+def assume(tracer: Tracer, condition: Any) -> None:
+    """Takes a condition for granted from now on in the block around, and other sizes to compare with where it holds."""
+    asked = tracer.asked
+    asked.assumed = (*asked.assumed, *(as_said(each) for each in sympy.And.make_args(plain(condition))))
+    tracer.allowed.clear()
+    if holds(condition, tracer.others) is not True:
+        tracer.others.update({name: asked.hints[name] for name in tracer.named})
+        tracer.others.update(sizes_moved(asked, tracer.others, condition))
+
+
+def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
+    """Sizes of names at which a condition holds, and all that was asked so far: those of now, or near them; None where
+    none is found. One name has another size, else two."""
+    hints = asked.hints
+    if holds(condition, hints) is True:
+        return {}
+    names = [s.name for s in condition.free_symbols if s.name in asked.ranges]
+    near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
+    alone = ({name: size} for name in names for size in near[name])
+    pairs = (
+        {one: size, two: other}
+        for one, two in combinations(names, 2)
+        for size, other in islice(product(near[one][:APART], near[two][:APART]), APART**2)
+    )
+    for point in (*alone, *pairs):
+        sizes = {**hints, **point}
+        if holds(condition, sizes) is True and are_allowed(asked, sizes):
+            return point
+    return None
+
+
+def sizes_near(hint: int, known: Range) -> list[int]:
+    """Sizes around one, nearer ones first, those that many models treat otherwise last."""
+    around = [size for step in range(1, 65) for size in (hint + step, hint - step)]
+    further = [hint * times for times in (2, 3, 4, 5, 8, 16)] + [hint // parts for parts in (2, 3, 4, 8)]
+    every = (*around, *further, 1, 0)
+    return [size for size in sorted(dict.fromkeys(every), key=lambda size: size < 2) if size in known]
+
+
+APART = 24
+"""How many sizes of each of two names are looked at together."""

@@ -1,0 +1,89 @@
+"""A model traced with the ways of its modules at other sizes as branches, module by module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from lowering.direct.request import Deciding, Request
+from lowering.direct.run import Run, run
+from lowering.direct.trials import (
+    Found,
+    accepts,
+    opened_run,
+    points_apart,
+    points_around,
+    points_taken,
+    trace_model,
+    with_other_ways,
+)
+from lowering.records.pytrees import Registrations
+from lowering.size_branches.decisions import GivenUp
+from lowering.size_branches.regions import branch_at_decisions
+
+FEW = 4
+RUNS = 24
+"""How often a model is run to find out which of its modules decide by sizes."""
+
+
+def trace_ways(request: Request, known: Registrations, widen: bool = True, branching: bool = False) -> Found:
+    """The model's run as `trace_model` gives it; where branches are asked for, with those of modules that decide by
+    sizes, if it takes more sizes then, and of the model as a whole."""
+    if not branching:
+        return trace_model(request, known, widen)
+    found = trace_model(attrs.evolve(request, around=branch_at_decisions), known, widen, True)
+    return with_other_ways(with_branches(found, known, widen), known)
+
+
+def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
+    """The same, or the run in which the ways of modules that decide by sizes are branches, if that takes more sizes."""
+    asked = found.run.tracer.asked
+    sizes = {name: asked.hints[name] for name in found.run.request.hints}
+
+    def way(request: Request, known: Registrations) -> Run:
+        return run(request, sizes, known, keep_sizes=asked.keeps, at_once=asked.at_once, for_tracer=asked.for_tracer)
+
+    request = with_deciding(found, known, way)
+    if not request.deciding.modules:
+        return found
+    try:
+        other = opened_run(way, request, known, widen, True)
+    except (Exception, GivenUp):  # what branches make of a model need not be captured
+        return found
+    points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
+    more = accepts(other, request) and other.run.out_spec == found.run.out_spec
+    if not more or len(points_taken(found, points)) >= len(points_taken(other, points)):
+        return found
+    names = [path or "the model" for path, each in request.parts.modules if id(each) in request.deciding.modules]
+    said = f"each way that {', '.join(names[:FEW])}{' and others' if len(names) > FEW else ''} may take by sizes is "
+    return attrs.evolve(other, notes=(*other.notes, f"{said}a branch of its own"))
+
+
+def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]) -> Request:
+    """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
+    that call them where their ways cannot be branches."""
+    request = found.run.request
+    deciding, new, last = Deciding(), modules_noted(found.run, Deciding()), Deciding()
+    for _ in range(RUNS if new else 0):
+        deciding = Deciding(deciding.modules | new, deciding.given_up)
+        try:
+            other = way(attrs.evolve(request, deciding=deciding), known)
+        except GivenUp as told:
+            deciding, new = deciding.giving_up(told.module), frozenset()
+            continue
+        except Exception:  # what branches make of a model need not be captured
+            break
+        new, last = modules_noted(other, deciding), deciding
+        if not new:
+            break
+    return attrs.evolve(request, deciding=last)
+
+
+def modules_noted(found: Run, deciding: Deciding) -> frozenset[int]:
+    """The modules that are found to decide by sizes in a run, and were not before, with all others of their classes."""
+    decisions = found.tracer.decisions
+    if decisions is None:
+        return frozenset()
+    noted = {id(each) for _, each in found.request.parts.modules if type(each) in decisions.noted}
+    return frozenset(noted - deciding.modules - deciding.given_up)

@@ -1,0 +1,168 @@
+"""With rewrite=True, what modules do at other sizes are branches of the graph, module by module."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import interpolate, pad
+
+import irkit
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31)
+
+
+class Windows(torch.nn.Module):
+    """Pads to windows where that is needed, and notes whether it was."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self.inner = size, torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length, padded = x.shape[1], False
+        if length % self.size != 0:
+            x, padded = pad(x, (0, 0, 0, self.size - length % self.size)), True
+        x = self.inner(x).unflatten(1, (-1, self.size)).softmax(2).flatten(1, 2)
+        if padded:
+            x = x[:, :length]
+        return x
+
+
+class Halves(torch.nn.Module):
+    """Leaves out every other one, of an even number of them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 2 == 1:
+            x = pad(x, (0, 0, 0, 1))
+        return x[:, ::2] + x[:, 1::2]
+
+
+class Shrinking(torch.nn.Module):
+    """Takes a smaller window where there is less than one, and keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.window, self.shift = 4, 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] <= self.window:
+            self.window, self.shift = x.shape[1], 0
+        if self.shift > 0:
+            x = x * 2 + self.shift
+        return x * self.window
+
+
+class Positions(torch.nn.Module):
+    """Interpolates its positions where there are more or fewer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = torch.nn.Parameter(torch.randn(1, 4, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] > 24:
+            raise ValueError("too long")
+        positions = self.positions.transpose(1, 2).transpose(1, 2)
+        if x.shape[1] != positions.shape[2]:
+            positions = interpolate(positions, size=x.shape[1], mode="linear")
+        return x + positions.transpose(1, 2)
+
+
+class Split(torch.nn.Module):
+    """Gives a size, and its own input, on one of two ways."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        if x.shape[1] > 6:
+            return x, x.shape[1] // 2
+        return x + 1, 3
+
+
+class Used(torch.nn.Module):
+    """Uses what only one way of another module made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.split = Split()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, size = self.split(x)
+        return y[:, :size].sum(1) + size
+
+
+class Written(Used):
+    """Writes what a module gave, which on one way is the input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, size = self.split(x)
+        y.add_(1)
+        return x.sum(1) + y.sum(1) + size
+
+
+def stacked(*modules: torch.nn.Module) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(*modules).eval()
+
+
+MODELS = {
+    "windows": lambda: stacked(Windows(4), Halves(), Windows(3), Halves(), Windows(4)),
+    "shrinking": lambda: stacked(Shrinking(), Halves(), Shrinking()),
+    "positions": lambda: stacked(Halves(), Positions()),
+    "used": lambda: stacked(Used()),
+    "two of one class": lambda: stacked(Windows(4), Windows(4), Windows(4)),
+}
+
+
+def taken(program: Any, model: torch.nn.Module, sizes: Sequence[int] = SIZES) -> set[int]:
+    """At which sizes a program answers, as eager does. A copy answers: some modules keep what they found."""
+    found = set()
+    for size in sizes:
+        for batch in (1, 3):
+            x = torch.randn(batch, size, 4)
+            try:
+                ours = program(x.clone())
+            except irkit.ContractError:
+                continue
+            torch.testing.assert_close(ours, copy.deepcopy(model)(x.clone()), rtol=1e-5, atol=1e-5)
+            found.add(size)
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ways_of_modules_are_branches(name: str) -> None:
+    model = MODELS[name]()
+    shapes = ({0: "batch", 1: "n"},)
+    example = (torch.randn(2, 16, 4),)
+    program = irkit.to_onnx(copy.deepcopy(model), example, dynamic_shapes=shapes, rewrite=True, capture="direct")
+    assert taken(program, model) >= set(SIZES) - ({1, 2} if name == "shrinking" else set())
+    plain = irkit.to_onnx(copy.deepcopy(model), example, dynamic_shapes=shapes, capture="direct")
+    assert taken(plain, model) < taken(program, model)
+
+
+def test_what_is_raised_on_one_way_is_refused() -> None:
+    model = stacked(Positions())
+    shapes = ({1: "n"},)
+    program = irkit.to_onnx(model, (torch.randn(1, 8, 4),), dynamic_shapes=shapes, rewrite=True, capture="direct")
+    for size in (1, 5, 8, 24):
+        x = torch.randn(1, size, 4)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(irkit.ContractError, match=re.escape("x.shape[1] > 24")):
+        program(torch.randn(1, 25, 4))
+
+
+def test_a_result_that_may_be_the_input_is_not_written() -> None:
+    model = stacked(Written())
+    shapes = ({0: "batch", 1: "n"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 9, 4),), dynamic_shapes=shapes, rewrite=True, capture="direct")
+    assert taken(program, model) >= {7, 8, 12}
+
+
+def test_joined_sizes_are_told_in_their_shortest_form() -> None:
+    model = stacked(Windows(4), Halves(), Halves())
+    shapes = ({1: "n"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 16, 4),), dynamic_shapes=shapes, rewrite=True, capture="direct")
+    assert str(program.graph.results[0].type) == "f32[2, (n + 3) // 4, 4]"
