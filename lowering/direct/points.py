@@ -337,21 +337,18 @@ def normalized_alone(
 def recurred(func: Any, x: torch.Tensor, hidden: Any, weights: Sequence[torch.Tensor], *rest: Any) -> Any:
     """What a recurrent operator gives, whose loop over time the meta device carries out: by the sizes of its weights
     where these fit; else it does so for one step here, as all steps are alike."""
-    first = int(rest[-1])  # batch_first
+    given, (biases, layers, *_, both, first) = hidden if is_list(hidden) else [hidden], (*rest[:-1], int(rest[-1]))
     if not x.is_meta or x.dim() != 3 or 0 in x.shape:
         return func(x, hidden, weights, *rest)
-    given, (biases, layers, *_, both, _) = hidden if is_list(hidden) else [hidden], rest
     time, batch, width = x.shape[first], x.shape[1 - first], weights[1].shape[-1]
     states = [(layers * (1 + both), batch, size) for size in (width, weights[1].shape[0] // 4)[: len(given)]]
     shapes = list(recurrent_shapes(weights, x.shape[2], layers, 1 + both, biases, is_list(hidden)))
     fits = shapes == [tuple(w.shape) for w in weights] and states == [tuple(h.shape) for h in given]
-    if fits and len({each.dtype for each in (x, *given, *weights)}) == 1:
-        last = [each.new_empty(each.shape) for each in given]
-        result = x.new_empty((time, batch, width * (1 + both)))
-    else:
+    last, made = [each.new_empty(each.shape) for each in given], x.new_empty((time, batch, width * (1 + both)))
+    if not fits or len({each.dtype for each in (x, *given, *weights)}) > 1:
         step, *last = func(x.narrow(first, 0, 1), hidden, weights, *rest)
-        result = x.new_empty((time, step.shape[1 - first], step.shape[2]), dtype=step.dtype)
-    return result.transpose(0, 1) if first else result, *last
+        made = x.new_empty((time, step.shape[1 - first], step.shape[2]), dtype=step.dtype)
+    return made.transpose(0, 1) if first else made, *last
 
 
 def recurrent_shapes(
@@ -370,9 +367,8 @@ def normalized_rows(func: Any, x: torch.Tensor, shape: Sequence[int], *rest: Any
     """What layer_norm and rms_norm give of what lies in order; torch's own way takes a hundred times as long."""
     given = [each for each in (*rest, *named.values()) if isinstance(each, torch.Tensor)]
     fits = len(shape) and all(tuple(each.shape) == tuple(shape) and each.dtype is x.dtype for each in given)
-    if not fits or not x.is_meta or not x.is_contiguous() or tuple(x.shape[-len(shape) :]) != tuple(shape):
-        return func(x, shape, *rest, **named)
-    return x.new_empty(x.shape)
+    plain = fits and x.is_meta and x.is_contiguous() and tuple(x.shape[-len(shape) :]) == tuple(shape)
+    return x.new_empty(x.shape) if plain else func(x, shape, *rest, **named)
 
 
 def filtered(x: torch.Tensor, weights: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
