@@ -11,8 +11,6 @@ from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.algorithms.elimination import lu
-from lowering.algorithms.real_or_complex import part_type
 from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
@@ -231,6 +229,13 @@ def segments_asserted(
     yield Check(op.Equal(none, const(0, "i64")), text, line)
 
 
+def steps_of_elimination(matrices: Value) -> Value:
+    """For each matrix the step at which its elimination finds no pivot; 0 where there is none."""
+    from lowering.algorithms.elimination import lu  # algorithms are loaded by those who need them
+
+    return lu(matrices)[2]
+
+
 def factors_asserted(
     name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, line: str
 ) -> Iterator[Check]:
@@ -240,11 +245,12 @@ def factors_asserted(
     text = f"no matrix of {name.removeprefix('aten::').replace('linalg_', 'linalg.')} is singular"
     unseen = name == SOLVE and made.rank == args[0].rank and may_be_empty(made, args[0].shape[-1])
     if name == STEPS or unseen or (name in CHECKED and kwargs.get("check_errors")):
-        info = lu(args[0])[2] if unseen else args[0] if name == STEPS else result[-1]
+        info = steps_of_elimination(args[0]) if unseen else args[0] if name == STEPS else result[-1]
         broken = op.Not(op.Equal(info, scalar(0, info.dtype)))
         text = "no matrix that is inverted or factored is singular" if name == STEPS else text
     elif name in POSITIVE:
-        broken = on_diagonals(op.Not(op.Greater(parts(made)[0], scalar(0, part_type(made)))))
+        real = parts(made)[0]
+        broken = on_diagonals(op.Not(op.Greater(real, scalar(0, real.dtype))))
         text = text.replace("is singular", "has a pivot that is not above 0")
     elif name in SOLVED or (name == POWERS and args[1] < 0):
         broken = op.And(has_no_number(made), op.Not(has_no_number(*(v for v in args if isinstance(v, Value)))))

@@ -16,7 +16,7 @@ class Halved(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = self.inner(x)
-        return torch.from_numpy(hidden.numpy() / 2)
+        return torch.from_numpy(np.asarray(hidden.numpy()) / 2)
 
 
 class Kept(nn.Module):
@@ -56,7 +56,7 @@ class Growing(nn.Module):
     """Appends to the list that it is given, as a cache grows, and fails."""
 
     def forward(self, x: torch.Tensor, known: list[torch.Tensor]) -> torch.Tensor:
-        known[0] = torch.cat([known[0], torch.from_numpy(x.numpy() * 2)], 1)
+        known[0] = torch.cat([known[0], torch.from_numpy(np.asarray(x.numpy()) * 2)], 1)
         return known[0].sum(1)
 
 
@@ -93,4 +93,5 @@ class Strided(nn.Module):
 
     def forward(self, x: torch.Tensor, past: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         joined = torch.cat([past, x], 1) * mask[..., None]
-        return joined, joined[:, ::2], joined.reshape(-1, joined.shape[-1]), torch.from_numpy(joined.numpy()[:, :-1])
+        outside = torch.from_numpy(np.asarray(joined.numpy())[:, :-1])
+        return joined, joined[:, ::2], joined.reshape(-1, joined.shape[-1]), outside
