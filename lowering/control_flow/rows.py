@@ -11,7 +11,7 @@ import torch
 
 from irkit.support.arguments import type_text
 from lowering.control_flow.pieces import SOME, Blocks, Pieces, even_pieces, joined_parts, split_pieces
-from lowering.control_flow.shared_memory import Holder
+from lowering.control_flow.shared_memory import Holder, link_element
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -87,7 +87,7 @@ def row(of: Any, number: Any) -> torch.Tensor:
     if isinstance(of, Pieces):
         return of.at(number)
     number = number if isinstance(number, torch.Tensor) else torch.scalar_tensor(number, dtype=torch.int64)
-    return unwritten(torch.ops.aten.index.Tensor(of, [number]))
+    return unwritten(link_element(torch.ops.aten.index.Tensor(of, [number]), of))
 
 
 def open_enumerate(given: Iterable[Any], start: int = 0) -> Any:

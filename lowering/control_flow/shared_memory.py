@@ -3,7 +3,7 @@ writes both where it writes one. A program has copies; so what is written then a
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -59,8 +59,13 @@ def memories_around(inside: Sequence[Any], around: Sequence[Any]) -> dict[int, M
 
 def link(one: Memory, other: Memory, what: str) -> None:
     """Says of two memories that they may be one: where one is written, the other must not be read after that."""
-    if one is other:
-        return
+    if one is not other:
+        one.linked.append((other, refusal(what)))
+        other.linked.append((one, refusal(what)))
+
+
+def refusal(what: str) -> Callable[[], None]:
+    """What raises CaptureError where memory is read that may have been written by another name."""
 
     def refuse() -> None:
         raise CaptureError(
@@ -70,8 +75,7 @@ def link(one: Memory, other: Memory, what: str) -> None:
             hint=COPY,
         )
 
-    one.linked.append((other, refuse))
-    other.linked.append((one, refuse))
+    return refuse
 
 
 def link_alike(inside: Sequence[Any], around: Sequence[Any]) -> None:
@@ -81,17 +85,21 @@ def link_alike(inside: Sequence[Any], around: Sequence[Any]) -> None:
         for each, own in zip(inside, around, strict=True)
         for one, other in zip(tensors_of(each), tensors_of(own), strict=False)
     ]
+    for one, first in pairs:
+        first.linked.append((one, refusal("a tensor")))  # for what is taken of that in the body
     for (one, first), (two, second) in combinations(pairs, 2):
         if first is second:
             link(one, two, "a tensor")
 
 
-def link_element(element: torch.Tensor, whole: torch.Tensor) -> None:
-    """The same of an element of a list, with the tensor that holds them all, and with what this is linked to."""
+def link_element(element: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+    """An element of a list, of which the same is said with the tensor that holds them all, and what that has links
+    to."""
     if type(element) is Traced and type(whole) is Traced:
         own, memory = element.handle.memory, whole.handle.memory
         for other in dict.fromkeys((memory, *(each for each, _ in memory.linked))):
             link(own, other, "an element of a list")
+    return element
 
 
 @attrs.frozen(eq=False)
@@ -122,8 +130,9 @@ def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[A
     depth = next((len(each.tracer.frames) for result in results for each in tensors_of(result)), 0)
     for name, place, own in made:
         if isinstance(place, Memory):
-            if place.depth <= depth:
-                link(own, place, name)
+            for other in (place, *(each for each, _ in place.linked)):
+                if other.depth <= depth:
+                    link(own, other, name)
             continue
         for other in memories_of([first[place], results[place]]):
             link(own, other, name)
@@ -164,14 +173,18 @@ def left_by_round(
         for place in each.leaves:
             if isinstance(place, int) and place in written and (place != number or number in gained):
                 refuse_shared(names[place], names[number])
-            around = place.depth <= depth if isinstance(place, Memory) else place != number
-            if number in carried and around:
+            if number in carried and (place != number if isinstance(place, int) else is_around(place, origins, depth)):
                 refuse_shared(names[number], "a tensor around it")
     for number in carried:
         for other, each in enumerate(left):
             if other != number and {*map(id, own_memories(each))} & {*map(id, own_memories(left[number]))}:
                 refuse_shared(names[number], names[other])
     return left
+
+
+def is_around(memory: Memory, origins: Mapping[int, Place], depth: int) -> bool:
+    """Whether memory lies around a body, or may share that of what does."""
+    return any(each.depth <= depth or id(each) in origins for each in (memory, *(other for other, _ in memory.linked)))
 
 
 def own_memories(left: Left) -> Iterator[Memory]:

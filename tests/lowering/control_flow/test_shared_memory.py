@@ -125,11 +125,29 @@ def list_that_a_function_fills(x: Tensor, n: Tensor) -> Any:
     return torch.cat(out)
 
 
+def row_that_the_next_round_writes(x: Tensor, n: Tensor) -> Any:
+    y = (x * 1).reshape(-1, 1)
+    before = y[0] * 1
+    for row in y:
+        before.add_(1)
+        before = row
+    return y, n
+
+
+def row_of_what_a_round_writes(x: Tensor, n: Tensor) -> Any:
+    y = (x * 1).reshape(-1, 1)
+    for i, row in enumerate(y):
+        y[i] = row * 2
+        y[0] = row
+    return y, n
+
+
 REFUSED = (
     appended_view_of_what_a_loop_writes, appended_tensor_that_the_next_round_writes,
     appended_view_of_what_is_written_later, element_that_is_written, element_of_a_ragged_list_that_is_written,
     view_that_a_loop_leaves, variable_written_in_a_round_that_is_a_view_after_it, view_that_a_branch_leaves,
     one_of_two_tensors, both_written_in_a_branch, both_written_in_a_loop, list_of_two_names, list_that_a_function_fills,
+    row_that_the_next_round_writes, row_of_what_a_round_writes,
 )  # fmt: skip
 
 
