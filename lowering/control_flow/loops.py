@@ -35,6 +35,7 @@ from lowering.control_flow.rows import Element, GrowingList, GrownList, Rows, ga
 from lowering.control_flow.shared_memory import (
     Left,
     Moved,
+    forget,
     left_by_round,
     link_alike,
     link_results,
@@ -94,6 +95,7 @@ class Loop:
     growing: bool = False
     ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
     left: list[Left] = attrs.field(factory=list)
+    wrote: set[int] = attrs.field(factory=set)
 
     def run(self) -> tuple[Any, ...]:
         """What is carried in the end."""
@@ -365,8 +367,8 @@ class Loop:
         copies, own = self.copies, [(i, each) for i, each in enumerate(values) if i not in self.rows]
         origins = origins_of(inside, self.operands.found, values, copies)
         tensors = [(i, each) for i, each in copies.items() if isinstance(each, torch.Tensor)]
-        written = {i for i, each in (*own, *tensors) if any(m.version for m in memories_of([each]))}
-        return left_by_round([self.name(i) for i in range(len(found))], found, gained, origins, written)
+        self.wrote = {i for i, each in (*own, *tensors) if any(m.version for m in memories_of([each]))}
+        return left_by_round([self.name(i) for i in range(len(found))], found, gained, origins, self.wrote)
 
     def refuse_unequal(self, place: int, slot: Slot, gained: Sequence[Any], number: Any, inside: Sequence[Any]) -> None:
         """Raises Ragged where a list gains tensors whose sizes a round tells; `number` is that of the round."""
@@ -433,7 +435,11 @@ class Loop:
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))
             if place in self.places:
-                value = self.places[place].end(value) if all(self.places[place].same[-1:]) else value
+                written = self.places[place]
+                if all(written.same[-1:]):
+                    value = written.end(value)
+                elif place in self.wrote:
+                    forget(written.original, name)
             found.append(value)
         for place, rows in gained.items():
             front, name = place in self.fronts, self.name(place)

@@ -78,6 +78,21 @@ def refusal(what: str) -> Callable[[], None]:
     return refuse
 
 
+def may_be_one(one: Memory, other: Memory) -> bool:
+    """Whether two memories are one, or are linked."""
+    return one is other or any(each is other for each, _ in one.linked)
+
+
+def forget(value: Any, name: str) -> None:
+    """Says of a variable that a loop wrote in place, and then gave another tensor, that its own must not be read: how
+    often it was written before that, only the rounds tell."""
+    for memory in memories_of([value]):
+        for each, settle in ((memory, refusal(name)), *memory.linked):
+            if each.name:
+                settle()
+            each.stale.append(settle)
+
+
 def link_alike(inside: Sequence[Any], around: Sequence[Any]) -> None:
     """Links stand-ins and copies of what shares its memory around a body: what one is written, the other would be."""
     pairs = [
@@ -88,7 +103,7 @@ def link_alike(inside: Sequence[Any], around: Sequence[Any]) -> None:
     for one, first in pairs:
         first.linked.append((one, refusal("a tensor")))  # for what is taken of that in the body
     for (one, first), (two, second) in combinations(pairs, 2):
-        if first is second:
+        if may_be_one(first, second):
             link(one, two, "a tensor")
 
 
@@ -104,23 +119,34 @@ def link_element(element: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
 
 @attrs.frozen(eq=False)
 class Left:
-    """What memory each tensor of one result of a body has: of the body, or around it where that is known, or of a
-    variable that a loop carries."""
+    """What memories each tensor of one result of a body may have, its own and those that this is linked to: those of
+    the body, or around it where that is known, or of a variable that a loop carries."""
 
     name: str
-    leaves: tuple[Place, ...]
+    leaves: tuple[tuple[Place, ...], ...]
 
     @classmethod
     def of(cls, name: str, value: Any, known: Mapping[int, Place]) -> Left:
         """Of a result; `known` has what memories of the body stand for, by their identity."""
-        return cls(name, tuple(known.get(id(each), each) for each in memories_of([value])))
+        found = ((each, *(other for other, _ in each.linked)) for each in memories_of([value]))
+        return cls(name, tuple(tuple({id(m): known.get(id(m), m) for m in every}.values()) for every in found))
 
-    def made(self, result: Any) -> Iterator[tuple[str, Place, Memory]]:
-        """(name, where memory of the body comes from, memory of the result) for each tensor."""
+    @property
+    def places(self) -> list[Place]:
+        """Those of all tensors."""
+        return [place for places in self.leaves for place in places]
+
+    @property
+    def memories(self) -> set[int]:
+        """The memories among them, by identity."""
+        return {id(each) for each in self.places if isinstance(each, Memory)}
+
+    def made(self, result: Any) -> Iterator[tuple[str, tuple[Place, ...], Memory]]:
+        """(name, memories that a tensor of the body may have, that of the result) for each tensor."""
         tensors = memories_of([result])
         level = len(tensors) == len(self.leaves)
         pairs = zip(self.leaves, tensors, strict=True) if level else product(self.leaves, tensors)
-        yield from ((self.name, place, own) for place, own in pairs)
+        yield from ((self.name, places, own) for places, own in pairs)
 
 
 def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[Any] = ()) -> None:
@@ -128,16 +154,14 @@ def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[A
     shared memory within; `first` is what a loop carried before it."""
     made = [each for one, result in zip(left, results, strict=True) for each in one.made(result)]
     depth = next((len(each.tracer.frames) for result in results for each in tensors_of(result)), 0)
-    for name, place, own in made:
-        if isinstance(place, Memory):
-            for other in (place, *(each for each, _ in place.linked)):
+    for name, places, own in made:
+        for place in places:
+            around = [place] if isinstance(place, Memory) else memories_of([first[place], results[place]])
+            for other in around:
                 if other.depth <= depth:
                     link(own, other, name)
-            continue
-        for other in memories_of([first[place], results[place]]):
-            link(own, other, name)
     for (name, one, own), (_, two, other) in combinations(made, 2):
-        if one is two and isinstance(one, Memory):
+        if {id(each) for each in one if isinstance(each, Memory)} & {*map(id, two)}:
             link(own, other, name)
 
 
@@ -170,26 +194,17 @@ def left_by_round(
     left = [Left.of(names[i], gained.get(i, value), origins) for i, value in enumerate(found)]
     carried = [i for i in range(len(found)) if i in written and i not in gained]
     for number, each in enumerate(left):
-        for place in each.leaves:
+        for place in each.places:
             if isinstance(place, int) and place in written and (place != number or number in gained):
                 refuse_shared(names[place], names[number])
-            if number in carried and (place != number if isinstance(place, int) else is_around(place, origins, depth)):
+            around = place.depth <= depth if isinstance(place, Memory) else place != number
+            if number in carried and around:
                 refuse_shared(names[number], "a tensor around it")
     for number in carried:
         for other, each in enumerate(left):
-            if other != number and {*map(id, own_memories(each))} & {*map(id, own_memories(left[number]))}:
+            if other != number and each.memories & left[number].memories:
                 refuse_shared(names[number], names[other])
     return left
-
-
-def is_around(memory: Memory, origins: Mapping[int, Place], depth: int) -> bool:
-    """Whether memory lies around a body, or may share that of what does."""
-    return any(each.depth <= depth or id(each) in origins for each in (memory, *(other for other, _ in memory.linked)))
-
-
-def own_memories(left: Left) -> Iterator[Memory]:
-    """The memories of a result that no variable has."""
-    yield from (each for each in left.leaves if isinstance(each, Memory))
 
 
 def refuse_shared(name: str, other: str) -> None:

@@ -1,0 +1,113 @@
+"""Random functions that write views and names of one memory in branches and loops, rewritten, against eager.
+
+    python -m tests.fuzz.shared_memory 200
+
+Each is exported once and called with other data and other sizes. It may be refused at export; what it answers must be
+what eager answers.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import irkit
+from irkit.errors import ContractError, IrkitError
+
+HELD = (
+    "{v} * 1", "{v}", "{v}[:1]", "{v} + 1", "y[-1:]", "{v}.flip(0)", "z + {v}[:1]", "{v}.view(-1)", "{v}[:]",
+)  # fmt: skip
+TESTS = ("n[0] > 1", "y.sum() > 5", "z.sum() > 3")
+LOOPS = ("n.tolist()", "range(n.shape[0])")
+EXAMPLE = (torch.arange(1.0, 5.0), torch.tensor([2, 1]))
+CALLS = (
+    EXAMPLE, (torch.tensor([-1.0, 2.0, 7.0]), torch.tensor([0, 1, 3])), (torch.ones(2), torch.tensor([3])),
+    (torch.arange(5.0) - 2, torch.tensor([1, 1, 1, 1])),
+)  # fmt: skip
+
+
+def program(seed: int) -> str:
+    """The text of a function `f(x, n)`."""
+    draw = random.Random(seed)
+
+    def block(depth: int, number: str, count: int) -> Iterator[str]:
+        for _ in range(count):
+            yield from statement(depth, number)
+
+    def within(head: str, depth: int, number: str) -> Iterator[str]:
+        yield head
+        yield from (f"    {line}" for line in block(depth + 1, number, draw.randint(1, 3)))
+
+    def statement(depth: int, number: str) -> Iterator[str]:
+        name, kind = draw.choice("yz"), draw.random()
+        if kind < 0.25:
+            yield f"{name}.add_({draw.choice(['1', number])})"
+        elif kind < 0.45:
+            yield f"{name} = {draw.choice(HELD).format(v=draw.choice('yz'))}"
+        elif kind < 0.55:
+            yield f"{name}[0] = {draw.choice(['3.0', 'z.sum()', 'y[-1]'])}"
+        elif kind < 0.65:
+            yield "c = c + 1"
+        elif kind < 0.85 and depth < 2:
+            yield from within(f"if {draw.choice(TESTS)}:", depth, number)
+            if draw.random() < 0.5:
+                yield from within("else:", depth, number)
+        elif depth == 0:
+            yield from within(f"for k in {draw.choice(LOOPS)}:", depth, "k")
+            if draw.random() < 0.5:
+                yield from ("out = []", "for k in n.tolist():", f"    out.append({draw.choice(['y[:1]', 'z * k'])})")
+                yield from (f"{draw.choice('yz')}.mul_(2)", "c = c + torch.cat(out).sum()")
+        else:
+            yield "y = y + 1"
+
+    lines = ["y = x * 2", "z = y[:1]", "c = x.sum() * 0", *block(0, "2", draw.randint(3, 6)), "return y, z, c"]
+    return "def f(x, n):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def function_of(seed: int) -> Callable[..., Any]:
+    """The function of a seed, whose text Python's own tools find."""
+    text, name = program(seed), f"/fuzz/shared_{seed}.py"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    held: dict[str, Any] = {"torch": torch}
+    exec(compile(text, name, "exec"), held)
+    return held["f"]
+
+
+def outcome(seed: int) -> str:
+    """What came of a seed: right, or why it is refused. Raises AssertionError where it answers otherwise than eager."""
+    function = function_of(seed)
+    try:
+        found = irkit.to_onnx(
+            function, copies(EXAMPLE), dynamic_shapes=({0: "a"}, {0: "b"}), rewrite=True, capture="direct"
+        )
+    except IrkitError as error:
+        return f"refused: {str(error).splitlines()[0][:60]}"
+    for given in CALLS:
+        try:
+            answer = found(*copies(given))
+        except ContractError:
+            continue
+        expected = function(*copies(given))
+        for one, other in zip(answer, expected, strict=True):
+            torch.testing.assert_close(
+                torch.as_tensor(one), torch.as_tensor(other), msg=lambda m: f"{m}\n{program(seed)}"
+            )
+    return "right"
+
+
+def copies(given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The arguments, which may be written."""
+    return tuple(each.clone() for each in given)
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    tally = Counter(outcome(seed) for seed in range(count))
+    sys.stdout.writelines(f"{number:6} {what}\n" for what, number in tally.most_common())
