@@ -73,6 +73,8 @@ class Loop:
     what that is before it, `names` its names; `stop` is the place of what says that the loop was left, or
     None; `length` says how many rounds there are, where that is known before, `pieces` of which a round has one. `rows`
     has what lists gain in a round, `ragged` where what they gain is joined, and how; `growing` says that sizes change.
+    `around` is all that is carried, as it was before the loop, `left` what memories a round leaves, `wrote` the places
+    of what it writes.
     """
 
     test: Callable[..., Any]
@@ -94,6 +96,7 @@ class Loop:
     spliced: dict[int, Element] = attrs.field(factory=dict)
     growing: bool = False
     ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
+    around: list[Any] = attrs.field(factory=list)
     left: list[Left] = attrs.field(factory=list)
     wrote: set[int] = attrs.field(factory=set)
 
@@ -105,7 +108,7 @@ class Loop:
         self.kept = written_attributes(self.attributes)
         refuse_twice([(self.name(i), self.first[i]) for i in self.places])
         self.operands.gather_from(self.test, self.step)
-        every = self.every()
+        every = self.around = self.every()
         self.slots = [loose(each) for each in every]
         for _ in range(TRIES):
             try:
@@ -116,7 +119,7 @@ class Loop:
             except Growing:
                 self.growing = True
             except Ragged as told:
-                every = self.in_pieces(told)
+                every = self.around = self.in_pieces(told)
             except Unsettled as told:
                 raise mismatch(self.name_of(told.place), told.before, told.after, WHERE) from None
         raise CaptureError(
@@ -319,7 +322,7 @@ class Loop:
                     setattr(holder, name, value)
             begin_attributes(self.attributes, self.kept, Operands(), ())
             held = [self.copies.get(i, each) for i, each in enumerate(values) if i not in self.rows]
-            first = [each for i, each in enumerate(self.every()) if i not in self.rows]
+            first = [each for i, each in enumerate(self.around) if i not in self.rows]
             link_alike([*inside, *held], [*self.operands.found, *first])
             found = list(step(*given[:count]))
             found += end_attributes(self.attributes, self.kept)
@@ -454,12 +457,15 @@ class Loop:
         for place in gained:
             Moved.leave(self.first[place], self.name(place))
         count = len(self.names)
-        for (holder, name), each, value in zip(self.attributes, self.kept, found[count:], strict=True):
+        kept = zip(self.attributes, self.kept, found[count:], strict=True)
+        for number, ((holder, name), each, value) in enumerate(kept, count):
             if each is not None:
                 each.changed = True
+                if number in self.wrote and not all(each.same[-2:]):
+                    forget(each.original, name)
             set_attribute(holder, name, each, value)
         after = [*found[:count], *(getattr(holder, name, None) for holder, name in self.attributes)]
-        link_results(self.left, after, self.every())
+        link_results(self.left, after, self.around)
         return tuple(found[: min((first for first, _ in self.ragged.values()), default=count)])
 
 

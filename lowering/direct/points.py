@@ -327,10 +327,10 @@ def normalized_alone(
     """What instance_norm gives, which the meta device computes by a batch norm of all channels of all images."""
     if not x.is_meta or 0 in x.shape:
         return torch.ops.aten.instance_norm.default(x, weight, bias, mean, variance, by_input, *rest)
-    known = (mean is None) == (variance is None) and (by_input or mean is not None)
+    known = (mean is None) == (variance is None) and (by_input or mean is not None) and x.dim() > 1
     given = [each for each in (weight, bias, mean, variance) if each is not None]
-    fits = x.dim() > 1 and all(tuple(each.shape) == tuple(x.shape[1:2]) for each in given)
-    torch._check(known and fits, lambda: f"instance_norm: no numbers for each channel of {tuple(x.shape)}")
+    fits = known and all(tuple(each.shape) == tuple(x.shape[1:2]) for each in given)
+    torch._check(fits, lambda: f"instance_norm: no numbers for each channel of {tuple(x.shape)}")
     return x.new_empty(x.shape)
 
 

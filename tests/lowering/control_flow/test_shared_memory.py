@@ -221,3 +221,34 @@ def test_what_no_other_name_sees_is_as_in_eager(function: Callable[..., Any]) ->
     for numbers in ([2, 3], [1, 0, 4], [3]):
         x, n = torch.arange(7.0), torch.tensor(numbers)
         torch.testing.assert_close(program(x, n), function(x, n))
+
+
+class Holding(torch.nn.Module):
+    """A module that keeps a tensor in an attribute, which a loop writes in place."""
+
+    def __init__(self, rebinds: bool) -> None:
+        super().__init__()
+        self.rebinds, self.held = rebinds, torch.zeros(0)
+
+    def forward(self, x: Tensor, n: Tensor) -> Any:
+        self.held = x * 1
+        view, total = self.held[:1], x.sum() * 0
+        for k in n.tolist():
+            self.held.add_(k)
+            total = total + self.held.sum()
+            if self.rebinds:
+                self.held = self.held * 2
+        return self.held, view, total
+
+
+def test_an_attribute_that_a_loop_writes_is_read_in_it_and_by_its_views() -> None:
+    model = Holding(rebinds=False)
+    program = irkit.to_onnx(model, EXAMPLE, dynamic_shapes=SHAPES, rewrite=True)
+    for numbers in ([2, 3], [1, 0, 4], [3]):
+        x, n = torch.arange(7.0), torch.tensor(numbers)
+        torch.testing.assert_close(program(x, n), model(x, n))
+
+
+def test_what_an_attribute_held_before_a_loop_that_writes_and_replaces_it_is_not_read() -> None:
+    with pytest.raises(IrkitError, match="memory"):
+        irkit.to_onnx(Holding(rebinds=True), EXAMPLE, dynamic_shapes=SHAPES, rewrite=True)
