@@ -357,10 +357,9 @@ def recurrent_shapes(
     """The shapes that the weights of a recurrent operator have, for so many numbers in each step."""
     gates, width = weights[1].shape[0], weights[1].shape[-1]
     projected = cells and gates != 4 * width
-    for layer in range(layers):
-        for _ in range(directions):
-            yield from ((gates, directions * width if layer else size), (gates, width))
-            yield from [(gates,)] * (2 * biases) + [(width, gates // 4)] * projected
+    for layer, _ in product(range(layers), range(directions)):
+        yield from ((gates, directions * width if layer else size), (gates, width))
+        yield from [(gates,)] * (2 * biases) + [(width, gates // 4)] * projected
 
 
 def normalized_rows(func: Any, x: torch.Tensor, shape: Sequence[int], *rest: Any, **named: Any) -> torch.Tensor:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from lowering.capture.patches.replaced import replaced_attributes
+
 
 class OfTensor:
     """What stands for an array of NumPy's whose content is a tensor's."""
@@ -23,8 +25,5 @@ def arrays_of_tensors() -> Iterator[None]:
     def from_numpy(array: Any) -> torch.Tensor:
         return array.tensor if isinstance(array, OfTensor) else own(array)
 
-    torch.from_numpy = from_numpy
-    try:
+    with replaced_attributes((torch, "from_numpy", from_numpy)):
         yield
-    finally:
-        torch.from_numpy = own

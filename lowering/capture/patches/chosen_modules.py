@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import torch
+
+from lowering.capture.patches.replaced import replaced_attributes
 
 HOLDERS = (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential)
 
@@ -23,7 +24,5 @@ def modules_chosen(choose: Callable[[Any, Any], Any]) -> Iterator[None]:
 
         return at
 
-    with ExitStack() as blocks:
-        for kind in HOLDERS:
-            blocks.enter_context(mock.patch.object(kind, "__getitem__", asking_first(kind.__getitem__)))
+    with replaced_attributes(*((kind, "__getitem__", asking_first(kind.__getitem__)) for kind in HOLDERS)):
         yield

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
+
+from lowering.capture.patches.replaced import replaced_attributes
 
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
@@ -25,5 +26,5 @@ def sizes_hashed() -> Iterator[None]:
             return refusing(size)
         return hash(size.node.guard_int("", 0))
 
-    with mock.patch.object(torch.SymInt, "__hash__", hashed):
+    with replaced_attributes((torch.SymInt, "__hash__", hashed)):
         yield

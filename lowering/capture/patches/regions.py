@@ -11,6 +11,8 @@ import torch
 from torch._export import wrappers
 from torch._higher_order_ops.scan import scan_op
 
+from lowering.capture.patches.replaced import replaced_attributes
+
 SCANS = "torch._higher_order_ops.associative_scan"
 
 
@@ -18,19 +20,12 @@ SCANS = "torch._higher_order_ops.associative_scan"
 def regions_run_in_place() -> Iterator[None]:
     """A block in which functions that are to be compiled once are called, and associative scans go step by step."""
     regions, scans = map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS))  # packages hide them
-    replaced = (
+    with replaced_attributes(
         (regions, "invoke_subgraph_placeholder", called),
         (scans, "generic_associative_scan", scanned_in_order),
         (wrappers, "_emit_flat_apply_call", compute_nothing),
-    )
-    before = [getattr(module, name) for module, name, _ in replaced]
-    for module, name, function in replaced:
-        setattr(module, name, function)
-    try:
+    ):
         yield
-    finally:
-        for (module, name, _), function in zip(replaced, before, strict=True):
-            setattr(module, name, function)
 
 
 def compute_nothing(*args: Any, **kwargs: Any) -> None:
