@@ -18,7 +18,7 @@ import torch
 
 from lowering.control_flow.comprehensions import elements_gone_over, is_counting
 from lowering.control_flow.decisions import is_opening
-from lowering.control_flow.sources import Place, decisions_in, definition_at, own_nodes, place_of
+from lowering.control_flow.sources import Place, decisions_in, definition_at, is_refusing, own_nodes, place_of
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -98,7 +98,7 @@ def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool
         return None
     found = definition_at(code.co_filename, place[0])
     node = None if found is None else decision_at(found.node, place)
-    if found is None or node is None or raises(node):
+    if found is None or node is None or is_refusing(node):
         return None
     if loops and elements_gone_over(node) is None and not is_opening(node):
         return None
@@ -109,13 +109,6 @@ def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool
 
 BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.UnaryOp)
 """The decisions that have two ways."""
-
-
-def raises(node: ast.AST) -> bool:
-    """Whether one side of a branch raises an error, so that the other is all that a program can compute: that it is
-    taken is a condition, as without rewriting."""
-    sides = (node.body, node.orelse) if isinstance(node, ast.If) else ()
-    return any(side and isinstance(side[-1], ast.Raise) for side in sides)
 
 
 @lru_cache(maxsize=1024)
