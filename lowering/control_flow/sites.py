@@ -19,6 +19,7 @@ import torch
 from lowering.control_flow.comprehensions import elements_gone_over, is_counting
 from lowering.control_flow.decisions import is_opening
 from lowering.control_flow.sources import Place, decisions_in, definition_at, is_refusing, own_nodes, place_of
+from lowering.errors import CaptureError
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -192,9 +193,15 @@ def is_users(site: Site) -> bool:
 
 def chosen_by(rewrite: Any) -> Callable[[Site], bool]:
     """Which functions are rewritten: all of the user's for True, else those that are named, also by their module or
-    class, with the functions inside them."""
+    class, with the functions inside them. Raises CaptureError for what is none of these."""
     if rewrite is True:
         return is_users
+    for each in as_sequence(rewrite):
+        if not callable(each):
+            raise CaptureError(
+                f"rewrite names {each!r}, which is no function, class or module",
+                hint="rewrite=True for all functions of the model, or a list of functions, methods, classes or modules",
+            )
     named = [code for each in as_sequence(rewrite) for code in codes_of(each)]
     known = {(c.co_filename, c.co_firstlineno) for code in named for c in codes_in(code)}
     return lambda site: (site.file, site.first) in known
@@ -202,7 +209,8 @@ def chosen_by(rewrite: Any) -> Callable[[Site], bool]:
 
 def as_sequence(rewrite: Any) -> Sequence[Any]:
     """What is named, as a sequence."""
-    return rewrite if isinstance(rewrite, Sequence) else list(rewrite) if isinstance(rewrite, set) else [rewrite]
+    several = isinstance(rewrite, Sequence | set) and not isinstance(rewrite, str)
+    return list(rewrite) if several else [rewrite]
 
 
 def codes_of(named: Any) -> Iterator[types.CodeType]:

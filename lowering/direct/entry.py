@@ -67,7 +67,7 @@ def directly(
             raise (
                 fixed_error(all_fixed(request, fixed))
                 if specialization == "error"
-                else frozen_error(request, *next(iter(bound.items())))
+                else frozen_error(request, *next(iter(bound.items())), bool(options.rewrite))
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
@@ -211,13 +211,14 @@ def all_fixed(request: Request, fixed: Mapping[str, Fixed]) -> list[Fixed]:
     return list(found.values())
 
 
-def frozen_error(request: Request, name: str, fixed: Fixed) -> CaptureError:
-    """The error for a name that the model lets have one size only."""
+def frozen_error(request: Request, name: str, fixed: Fixed, rewrites: bool) -> CaptureError:
+    """The error for a name that the model lets have one size only; `rewrites` says that its Python is rewritten."""
     said = "" if name in request.invented else f" as {name!r}"
+    advice = "leave the dimension out of dynamic_shapes, or write the line that asks for its value otherwise"
+    if not rewrites:
+        advice = f"rewrite=True, by which loops and decisions of the model's Python are computed; or {advice}"
     return CaptureError(
         f"{request.place_of(name)} was to vary{said}, and the model works for {request.hints[name]} only",
         source=fixed.source,
-        hint=PLAIN_NUMBERS
-        if PLAIN.search(fixed.source)
-        else "leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
+        hint=PLAIN_NUMBERS if PLAIN.search(fixed.source) else advice,
     )

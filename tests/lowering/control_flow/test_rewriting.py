@@ -6,6 +6,7 @@ import ast
 import textwrap
 import threading
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ import torch
 import irkit
 from irkit.errors import IrkitError
 from lowering.control_flow import rewritten
+from lowering.errors import CaptureError
 from tests.lowering.control_flow.functions import Clamped, clamp_if_large, running_sum
 
 X = torch.linspace(-1, 2, 12).reshape(3, 4)
@@ -359,3 +361,18 @@ def test_that_a_side_which_raises_is_not_taken_is_a_condition() -> None:
         for wrong in (-x, x + 200):
             with pytest.raises(IrkitError, match="asserts"):
                 program(wrong)
+
+
+@pytest.mark.parametrize("rewrite", [3, "loops", ["loops"]])
+def test_what_is_no_function_is_refused(rewrite: Any) -> None:
+    with pytest.raises(CaptureError, match="no function, class or module"):
+        irkit.to_onnx(torch.nn.Identity(), (torch.ones(2),), rewrite=rewrite)
+
+
+def test_a_loop_that_fixes_a_size_is_told_of_rewriting() -> None:
+    def model(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x * k for k in n.tolist()])
+
+    given, shapes = (torch.ones(2), torch.tensor([1, 2])), (None, {0: "b"})
+    with pytest.raises(CaptureError, match="rewrite=True"):
+        irkit.to_onnx(model, given, dynamic_shapes=shapes)
