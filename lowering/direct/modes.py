@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -90,7 +91,19 @@ def meet_operators(tracer: Tracer) -> Iterator[None]:
         yield
 
 
-class Above(ProxyTorchDispatchMode):
+class OfTracer:
+    """A mode of a tracer, which it does not keep: the tracer keeps its modes."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.held = weakref.ref(tracer)
+
+    @property
+    def own(self) -> Tracer:
+        """The tracer."""
+        return self.held()  # pyright: ignore[reportReturnType]
+
+
+class Above(OfTracer, ProxyTorchDispatchMode):
     """Meets operators above autograd, before torch takes composite ones apart.
 
     torch lets only three classes of mode that high, so this derives from one of them, and uses nothing of it.
@@ -99,8 +112,8 @@ class Above(ProxyTorchDispatchMode):
     _mode_key = torch._C._TorchDispatchModeKey.PROXY
 
     def __init__(self, tracer: Tracer) -> None:
-        super().__init__(None, "symbolic", pre_dispatch=True)  # pyright: ignore[reportArgumentType]
-        self.own = tracer
+        OfTracer.__init__(self, tracer)
+        ProxyTorchDispatchMode.__init__(self, None, "symbolic", pre_dispatch=True)  # pyright: ignore[reportArgumentType]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -137,12 +150,12 @@ def scalar_overload(func: Any, args: Sequence[Any]) -> Any:
     return getattr(func.overloadpacket, name.replace("Tensor", "Scalar"), func)
 
 
-class Below(TorchDispatchMode):
+class Below(OfTracer, TorchDispatchMode):
     """Meets operators below autograd, where gradients are recorded."""
 
     def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.own = tracer
+        OfTracer.__init__(self, tracer)
+        TorchDispatchMode.__init__(self)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -222,12 +235,12 @@ class ResizedBack(torch.autograd.Function):
         return Resized.apply(gradients[0], *ctx.told[:3]), None, None, None, None, None
 
 
-class Functions(TorchFunctionMode):
+class Functions(OfTracer, TorchFunctionMode):
     """Meets what a model calls before torch takes it for a call of operators: branches, loops, lists of numbers."""
 
     def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.own = tracer
+        OfTracer.__init__(self, tracer)
+        TorchFunctionMode.__init__(self)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -46,7 +45,7 @@ from lowering.direct.requirements import (
     require_again,
 )
 from lowering.direct.tensors import Handle, Traced
-from lowering.direct.tracer import Tracer
+from lowering.direct.tracer import Tracer, weakly
 from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, write_arguments
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
@@ -324,7 +323,7 @@ def sharing_to_all(
     of = tracer.handle(given[0]) if given else None
     if func._schema.name not in MAYBE_COPIES or of is None or (not of.lenses and of.twin.is_contiguous()):
         return []
-    return [partial(settle_sharing, tracer, of, (func, *handled(tracer, call_args), None))]
+    return [weakly(tracer, settle_sharing, of, (func, *handled(tracer, call_args), None))]
 
 
 def link(tracer: Tracer, made: Handle, given: Sequence[Handle], settle: list[Callable[[], None]]) -> None:

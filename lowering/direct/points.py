@@ -495,24 +495,22 @@ def plain_key(given: Any) -> Any:
 
 def key_of(tracer: Any, func: Any, given: Any) -> Any:
     """What an operator is called with, as far as sizes go; None where none varies, or data is asked for."""
-    varying = False
+    key, varying = varying_key(tracer, given)
+    return (func, key) if varying else None
 
-    def plain(each: Any) -> Any:
-        nonlocal varying
-        if isinstance(each, torch.Tensor):
-            handle = tracer.handle(each)
-            shape = handle.value.shape
-            varying = varying or not dims.are_numbers(shape)
-            return (*shape, handle.twin.stride(), handle.twin.dtype)
-        if isinstance(each, torch.SymInt | torch.SymFloat | torch.SymBool):
-            varying = True
-            return str(each.node.expr)
-        if isinstance(each, list | tuple):
-            return tuple(map(plain, each))
-        return repr(each)
 
-    key = (func, plain(given))
-    return key if varying else None
+def varying_key(tracer: Any, given: Any) -> tuple[Any, bool]:
+    """(what is equal for arguments of equal sizes and layouts, whether a size among them varies)"""
+    if isinstance(given, torch.Tensor):
+        handle = tracer.handle(given)
+        shape = handle.value.shape
+        return (*shape, handle.twin.stride(), handle.twin.dtype), not dims.are_numbers(shape)
+    if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return str(given.node.expr), True
+    if isinstance(given, list | tuple):
+        keys = [varying_key(tracer, each) for each in given]
+        return tuple([key for key, _ in keys]), any([varying for _, varying in keys])
+    return repr(given), False
 
 
 def is_symbol(dim: Any) -> bool:

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.build import op
+from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
@@ -313,10 +314,11 @@ def lowered_run(
     told = told_by(params)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     values, checks = rebuilt(values, checks, swaps)
-    swaps, least = places_of_inputs(params, [*values, *(c.condition for c in checks)]) if settle else ({}, ())
-    values, checks = rebuilt(values, checks, swaps)
+    roots = [*values, *(c.condition for c in checks)]
+    order = walk.post_order(roots) if settle else ()
+    swaps, least = places_of_inputs(params, roots, order)
     relied = relying_on(scope.sizes, guards, ranges).relied if settle else None
-    if relied and (built := settled_sizes([*values, *(c.condition for c in checks)], relied)):
+    if relied and (built := settled_sizes(order, relied, swaps)):
         values = [built[v] for v in values]
         checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]

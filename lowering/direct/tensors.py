@@ -7,6 +7,7 @@ is a chain of lenses on it. A write gives the memory a new content; a view is re
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -99,10 +100,13 @@ CPU = torch.device("cpu")
 
 
 class Traced(torch.Tensor):
-    """A tensor without numbers that a model computes with while it is traced."""
+    """A tensor without numbers that a model computes with while it is traced.
+
+    It does not keep its tracer: torch leaves tensors in cycles, and all that a run has made would wait for the collector.
+    """
 
     handle: Handle
-    tracer: Any
+    held: Callable[[], Any]
 
     @staticmethod
     def __new__(cls, tracer: Any, handle: Handle, sizes: list[Any], room: Any) -> Traced:
@@ -121,14 +125,14 @@ class Traced(torch.Tensor):
             )
         finally:
             asked.silent = before
-        made.handle, made.tracer = handle, tracer
+        made.handle, made.held = handle, weakref.ref(tracer)
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(each.tracer for each in leaves((args, kwargs or {})) if isinstance(each, Traced))
+        tracer = next(each.held() for each in leaves((args, kwargs or {})) if isinstance(each, Traced))
         return tracer.below.__torch_dispatch__(func, types, args, kwargs)
 
     def __repr__(self) -> str:  # type: ignore[override]

@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import Any
@@ -73,6 +73,13 @@ class OwnSizes(Sizes):
     def number(self, expr: Any) -> Any:
         """The expression itself."""
         return expr
+
+
+def weakly(held: Any, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """A function of an object, of `first` and of what it is called with, that does not keep the object: a run through
+    which no cycle goes is freed as soon as nobody looks at it."""
+    found = weakref.ref(held)
+    return lambda *args: function(found(), *first, *args)
 
 
 @attrs.define(eq=False)
@@ -195,7 +202,10 @@ class Tracer:
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(OwnSizes({}), self.options)
-        self.asked = Questions(self.line, self.heard, self.rounded, reached=self.options.reached or id, code=self.code)
+        line, heard, rounded, code = (
+            weakly(self, each) for each in (Tracer.line, Tracer.heard, Tracer.rounded, Tracer.code)
+        )
+        self.asked = Questions(line, heard, rounded, reached=self.options.reached or id, code=code)
         self.examples = Examples(self.asked.hints, kernels=self.options.kernels)
 
     # ------------------------------------------------------------------------------------------ places

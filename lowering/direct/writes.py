@@ -141,12 +141,12 @@ def lens_of(
     """How the view that an operator gives of its first argument is read out of it, and written back; of a list of
     tensors, that of the one at the same place."""
     value = results[index or 0]
-    target, rest, shape = operator_of(func), tuple(args[1:]), value.shape
+    target, rest, shape, registry = operator_of(func), tuple(args[1:]), value.shape, tracer.options.registry
 
     def get(content: Value) -> Value:
-        found = Registry.find(tracer.options.registry, target)
+        found = Registry.find(registry, target)
         mixed = is_complex(content)
-        found = complex_entry(tracer.options.registry, target) if mixed else found
+        found = complex_entry(registry, target) if mixed else found
         if found is None:
             raise LoweringError(
                 f"{func} is a view that has no converter, and what it shows is written",

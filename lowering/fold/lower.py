@@ -112,7 +112,8 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
     scope.checks.extend(restated_checks(scope, captured))
     checks = settled_checks(scope, [*noted_checks(scope, guards), *scope.checks], told_by(inputs.params))
-    swaps, least = places_of_inputs(inputs.params, [*values, *(check.condition for check in checks)])
+    roots = [*values, *(check.condition for check in checks)]
+    swaps, least = places_of_inputs(inputs.params, roots, walk.post_order(roots))
     values, checks = rebuilt(values, checks, swaps)
     graph = Graph(
         tuple(value for _, value in inputs.params),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from irkit.contract.least import least_fact
-from irkit.core import walk
 from irkit.core.ir import Fact, Port, Value
 from lowering.aten.indexing.places import is_from_front
 
@@ -17,17 +17,15 @@ VIEWS = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "
 
 
 def places_of_inputs(
-    params: Sequence[tuple[Port, Value]], roots: Iterable[Value]
+    params: Sequence[tuple[Port, Value]], roots: Sequence[Value], order: Sequence[Value]
 ) -> tuple[dict[Value, Value], tuple[Fact, ...]]:
     """(the input's own numbers for each value that `from_front` made of all of them to look something up; the facts
-    that these inputs hold nothing below 0)"""
-    roots = tuple(roots)
+    that these inputs hold nothing below 0), of what some roots reach, in order"""
     inputs = {value: port.name for port, value in params if port.role == "input"}
-    order = walk.post_order(roots)
     masked = [value for value in order if value.op == "BitwiseAnd" and is_from_front(value)]
     if not masked:
         return {}, ()
-    using, swaps, facts = walk.users(order), dict[Value, Value](), dict[str, Fact]()
+    using, swaps, facts = users_through_views(masked, order), dict[Value, Value](), dict[str, Fact]()
     for value in masked:
         given = value.inputs[0]
         name = None if given is None else inputs.get(viewed(given))
@@ -40,6 +38,18 @@ def places_of_inputs(
             swaps[value] = given
             facts.setdefault(name, least_fact(name, 0, value.origin.source))
     return swaps, tuple(facts.values())
+
+
+def users_through_views(values: Sequence[Value], order: Sequence[Value]) -> dict[Value, list[Value]]:
+    """The users of some values, and of what holds all of their elements, among values in order."""
+    found: dict[Value | None, list[Value]] = {value: [] for value in values}
+    for user in order:
+        if not found.keys().isdisjoint(user.inputs):
+            for each in {each for each in user.inputs if each in found}:
+                found[each].append(user)
+            if user.op in VIEWS and user.inputs[0] in found:
+                found[user] = []
+    return cast("dict[Value, list[Value]]", found)
 
 
 def viewed(value: Value) -> Value:

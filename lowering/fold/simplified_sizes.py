@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
+from types import MappingProxyType
 from typing import Any, cast
 
 import attrs
@@ -19,7 +20,6 @@ from irkit.core.attributes import Attributes
 from irkit.core.ir import Graph, Value, vertex
 from irkit.core.types import Type, map_dims
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
-from irkit.core.walk import post_order
 from irkit.dims import Dim, Range
 from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
@@ -92,9 +92,11 @@ class Relied:
 Settle = Callable[[Dim], Dim]
 
 
-def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
-    """Each value that the roots reach, over the sizes that `settle` gives; nothing where it changes none. Parameters
-    stay as they are."""
+def settled_sizes(
+    order: Sequence[Value], settle: Settle, swaps: Mapping[Value, Value] = MappingProxyType({})
+) -> dict[Value, Value]:
+    """Each value in order, over the sizes that `settle` gives, and over that which stands for some of them, by `swaps`,
+    and comes first; nothing where nothing changes. Parameters stay as they are."""
     known: dict[Dim, Dim] = {}
 
     def size(dim: Dim) -> Dim:
@@ -105,23 +107,29 @@ def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
             found = known[dim] = settle(dim)
         return found
 
-    order = post_order(roots)
     types = {id(value.type): value.type for value in order}.values()
     vectors = [value.attributes for value in order if value.op == SHAPE_VECTOR]
     same = all(map_dims(each, size) is each for each in types) and all(settled(each, size) is each for each in vectors)
-    if same and not [value for value in order if value.bodies]:
+    if same and not swaps and not [value for value in order if value.bodies]:
         return {}
-    return resized(order, size, {value: value for value in order if value.op == PARAM})
+    return resized(order, size, {value: value for value in order if value.op == PARAM}, swaps)
 
 
-def resized(order: Sequence[Value], size: Settle, params: Mapping[Value, Value]) -> dict[Value, Value]:
-    """`params`, and each value in order over these and over other sizes."""
+def resized(
+    order: Sequence[Value], size: Settle, params: Mapping[Value, Value],
+    swaps: Mapping[Value, Value] = MappingProxyType({}),
+) -> dict[Value, Value]:  # fmt: skip
+    """`params`, and each value in order over these and over other sizes, or as what stands for it, which comes first.
+    """
     new: dict[Value | None, Value | None] = {None: None, **params}
     types: dict[int, Type] = {}  # most values share theirs with others, and so do those of layers that are alike
     vectors: dict[int, Attributes] = {}
     operand = new.__getitem__
     for value in order:
         if value in new:
+            continue
+        if value in swaps:
+            new[value] = new[swaps[value]]
             continue
         old, attributes, bodies = value.type, value.attributes, value.bodies
         place = id(old)

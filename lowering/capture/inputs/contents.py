@@ -47,7 +47,7 @@ class Contents:
         dicts, others = self.dicts, self.others
         if any(self.empty) or [*map(len, dicts), *map(len, others)] != self.sizes:
             return False
-        same_keys = all(map(is_, chain.from_iterable(dicts), self.keys))
+        same_keys = list(chain.from_iterable(dicts)) == self.keys  # of equal keys a dict knows one
         return same_keys and all(map(is_, objects_in(dicts, others), self.objects))
 
     def before(self) -> Iterator[tuple[Any, Any]]:
