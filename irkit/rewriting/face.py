@@ -19,7 +19,7 @@ from irkit.support.uncollected import without_collector
 __tracebackhide__ = is_told
 
 __all__ = ["Decline", "Explanation", "Explanations", "Made", "Match", "Rule", "Rules", "decline", "explain"]
-__all__ += ["misses", "rewrite", "rule"]
+__all__ += ["misses", "rewrite", "rewrite_where", "rule"]
 
 
 @without_collector
@@ -38,3 +38,12 @@ def rewrite(
     the rules run in a circle (more than `depth` replacements in a row grow out of one value)."""
     require_graph(graph)
     return Plan(rule_set(rules), depth, tidy, told).rewrite(graph)
+
+
+@without_collector
+def rewrite_where(graph: Graph, rules: Rules | Rule, *, told: Told | None = None) -> Graph:
+    """As `rewrite`, of a graph that one of the rules applies to; any other is left as it is, equal values too, which is
+    found out sooner. The rules have one root each. Raises what `rewrite` raises."""
+    require_graph(graph)
+    plan = Plan(rule_set(rules), told=told)
+    return plan.rewrite(graph) if plan.applies(graph) else graph

@@ -279,11 +279,11 @@ class Calls(Asking):
         tracer = self.tracer
         weights: dict[Value, list[int]] = {}
         for number, weight in enumerate(call.below.weights):
-            held = tracer.handles.get(id(weight))
-            if held is not None:
-                if held[1].memory.version or held[1].memory.torn or held[1].lenses:
+            if id(weight) in tracer.seen:
+                memory, value, _ = tracer.lying(weight)
+                if memory.version or memory.torn:
                     return None
-                weights.setdefault(held[1].value, []).append(number)
+                weights.setdefault(value, []).append(number)
         known = {*call.inputs, *weights}
         stages: list[Stage] = []
         for given, answers in [*((ask.given, ask.answers) for ask in call.asks), (call.results, ())]:
@@ -314,9 +314,8 @@ class Calls(Asking):
             new = None
             for number in numbers:
                 weight = below.weights[number]
-                handle = tracer.handle(weight)
-                held = tracer.read(handle)
-                if handle.memory.version or handle.memory.torn or (new is not None and held is not new):
+                memory, held, _ = tracer.lying(weight)
+                if memory.version or memory.torn or memory.stale or (new is not None and held is not new):
                     return None  # it is written, or what was one tensor there is two here
                 as_entered = as_entered and outside.get(id(weight)) is held
                 new = held

@@ -32,8 +32,8 @@ from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Traced
-from lowering.direct.tracer import Tracer, is_wrapped
+from lowering.direct.tensors import Traced, is_wrapped
+from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.torch_internals import views_by_their_functions

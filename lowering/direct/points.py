@@ -509,7 +509,7 @@ def varying_key(tracer: Any, given: Any) -> tuple[Any, bool]:
         return str(given.node.expr), True
     if isinstance(given, list | tuple):
         keys = [varying_key(tracer, each) for each in given]
-        return tuple([key for key, _ in keys]), any([varying for _, varying in keys])
+        return tuple([key for key, _ in keys]), any(varying for _, varying in keys)
     return repr(given), False
 
 

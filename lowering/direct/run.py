@@ -43,8 +43,8 @@ from lowering.direct.functions.chosen_modules import chosen_module, refuse_chang
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
-from lowering.direct.tensors import Handle, Memory, Traced
-from lowering.direct.tracer import Outside, Tracer, refuse_layout
+from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
+from lowering.direct.tracer import Outside, Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
 from lowering.fold.facts import facts_of
@@ -167,7 +167,8 @@ def run_once(
         chooses = partial(chosen_module, tracer)
         occasion = Occasion("direct", module, keeping=keeping, places=places, traces=traces, chooses=chooses)
         blocks.enter_context(patch_torch(occasion))
-        attributes = blocks.enter_context(keep_unchanged(module, parts))
+        others = partial(rebind_buffers, tracer, request)
+        attributes = blocks.enter_context(keep_unchanged(module, parts, others))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
         blocks.enter_context(generator_kept())
@@ -180,11 +181,6 @@ def run_once(
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
         refuse_changed(tracer)
-        if parts.have_other_buffers():
-            with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-                for name, buffer in module.named_buffers():
-                    if name in parts.buffers and buffer is not parts.buffers[name]:
-                        rebind(tracer, name, parts.buffers[name], buffer)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
     for each in results:
@@ -194,6 +190,15 @@ def run_once(
     changed += [BEGUN.format(each) for each in begun]
     changed += [DRAWN.format(line) for line in tracer.drawn]
     return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), training, tuple(changed))
+
+
+def rebind_buffers(tracer: Tracer, request: Request) -> None:
+    """Notes which buffers are other tensors, once the model was called."""
+    before = request.parts.buffers
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        for name, buffer in request.module.named_buffers():
+            if name in before and buffer is not before[name]:
+                rebind(tracer, name, before[name], buffer)
 
 
 def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:

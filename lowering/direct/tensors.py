@@ -15,6 +15,7 @@ import attrs
 import torch
 
 from irkit.core.ir import Value
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.storage import Lens, Location
 
 
@@ -102,7 +103,8 @@ CPU = torch.device("cpu")
 class Traced(torch.Tensor):
     """A tensor without numbers that a model computes with while it is traced.
 
-    It does not keep its tracer: torch leaves tensors in cycles, and all that a run has made would wait for the collector.
+    It does not keep its tracer: torch leaves tensors in cycles, and all that a run has made would wait for the
+    collector.
     """
 
     handle: Handle
@@ -145,3 +147,27 @@ class Traced(torch.Tensor):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
+
+
+def is_wrapped(tensor: torch.Tensor) -> bool:
+    """Whether a transform of torch.func (vmap, grad) holds a tensor."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[attr-defined]
+
+
+def refuse_layout(tensor: torch.Tensor) -> None:
+    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one."""
+    if tensor.is_quantized:
+        raise CaptureError("a quantized tensor is no input or result of a program", hint=INTEGERS)
+    if tensor.layout is not torch.strided:
+        raise LoweringError(
+            f"a tensor of layout {tensor.layout} is not met by direct capture",
+            hint="make it dense, with to_dense(), or use capture='torch.export'",
+        )
+
+
+INTEGERS = (
+    "give its integers, x.int_repr(), and in the model make it of them, "
+    "torch._make_per_tensor_quantized_tensor(x, scale, zero_point); return y.dequantize(), or y.int_repr() with "
+    "y.q_scale() and y.q_zero_point()"
+)
+"""What to do with a quantized tensor at the border of a program."""

@@ -34,7 +34,7 @@ from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
 from lowering.direct.sizes import RoomNode, size_of
-from lowering.direct.tensors import Handle, Memory, Traced
+from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
 from lowering.fold.storage import Lens
@@ -120,7 +120,8 @@ class Tracer:
 
     `outside` is what is known of tensors from outside, `fixed` what was taken for constant.
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
-    from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
+    from outside by identity, with the tensors themselves so that none dies, `seen` those of which the memory and the
+    content are known, `memories` their storages. `names` are
     those of parameters and buffers, `modules` the path of the module that is running, `visits` the calls of modules so
     far; `functions`, `above` and `below` are the modes through which torch hands over its operators. `others`
     are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so,
@@ -148,6 +149,7 @@ class Tracer:
     scope: Scope = attrs.field(init=False)
     asked: Questions = attrs.field(init=False)
     handles: dict[int, tuple[torch.Tensor, Handle]] = attrs.field(factory=dict)
+    seen: dict[int, tuple[torch.Tensor, Memory, Value, str]] = attrs.field(factory=dict)
     memories: dict[int, tuple[Memory, torch.Tensor]] = attrs.field(factory=dict)
     modules: list[str] = attrs.field(factory=list)
     visits: ModuleCalls = attrs.field(factory=ModuleCalls)
@@ -271,6 +273,22 @@ class Tracer:
 
     def entered(self, tensor: torch.Tensor) -> Handle:
         """The handle of a tensor from outside, met for the first time."""
+        memory, value, name = self.lying(tensor)
+        value = value if memory.torn else memory.content
+        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        found = Handle(twin, memory, (), value, memory.version, name)
+        self.handles[id(tensor)] = (tensor, found)
+        return found
+
+    def lying(self, tensor: torch.Tensor) -> tuple[Memory, Value, str]:
+        """(the memory of a tensor from outside, what it held when it was met first, its name)"""
+        known = self.seen.get(id(tensor))
+        if known is None:
+            known = self.seen[id(tensor)] = (tensor, *self.first_lying(tensor))
+        return known[1:]
+
+    def first_lying(self, tensor: torch.Tensor) -> tuple[Memory, Value, str]:
+        """The same of one that was not met before."""
         if is_wrapped(tensor):
             raise LoweringError(
                 "a tensor of torch.func meets an operator that is no longer transformed",
@@ -306,10 +324,7 @@ class Tracer:
             self.memories[key] = (memory, tensor)
             if key in self.outside.written or (self.options.live and not local):
                 self.constants[value] = False
-        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-        found = Handle(twin, memory, (), value, memory.version, name)
-        self.handles[id(tensor)] = (tensor, found)
-        return found
+        return memory, value, name
 
     def held_before(self, tensor: torch.Tensor) -> Value | None:
         """What the run before a trial found a tensor from outside to hold; None where there is none."""
@@ -575,27 +590,3 @@ def restored_dispatch() -> Any:
         .remove(torch._C.DispatchKey.PreDispatch)
         .remove(torch._C.DispatchKey.PythonTLSSnapshot),
     )
-
-
-def refuse_layout(tensor: torch.Tensor) -> None:
-    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one."""
-    if tensor.is_quantized:
-        raise CaptureError("a quantized tensor is no input or result of a program", hint=INTEGERS)
-    if tensor.layout is not torch.strided:
-        raise LoweringError(
-            f"a tensor of layout {tensor.layout} is not met by direct capture",
-            hint="make it dense, with to_dense(), or use capture='torch.export'",
-        )
-
-
-INTEGERS = (
-    "give its integers, x.int_repr(), and in the model make it of them, "
-    "torch._make_per_tensor_quantized_tensor(x, scale, zero_point); return y.dequantize(), or y.int_repr() with "
-    "y.q_scale() and y.q_zero_point()"
-)
-"""What to do with a quantized tensor at the border of a program."""
-
-
-def is_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether a transform of torch.func (vmap, grad) holds a tensor."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[attr-defined]

@@ -8,9 +8,8 @@ agree as real numbers do, not bit for bit.
 from __future__ import annotations
 
 from irkit.core.ir import Graph
-from irkit.rewriting.driver import Plan
-from irkit.rewriting.face import Rules
-from irkit.rewriting.firings import Told, heard
+from irkit.rewriting.face import Rules, rewrite_where
+from irkit.rewriting.firings import heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import without_collector
 from passes.rules.attention.shared_heads import SHARED_HEADS
@@ -28,11 +27,7 @@ def group_products(graph: Graph, target: Target, *, observe: Observer = nobody) 
     if target.provider != "CPUExecutionProvider":
         return graph
     step = Pass(
-        "group_products", (("target", str(target)),), lambda before, seen, _depth: _grouped(before, heard(seen))
-    )
+        "group_products", (("target", str(target)),),
+        lambda before, seen, _depth: rewrite_where(before, GROUPING, told=heard(seen)),
+    )  # fmt: skip
     return step.run(graph, observe)
-
-
-def _grouped(graph: Graph, told: Told | None) -> Graph:
-    plan = Plan(GROUPING, told=told)
-    return plan.rewrite(graph) if plan.applies(graph) else graph

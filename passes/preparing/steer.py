@@ -14,7 +14,7 @@ from irkit.build import const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.pattern import attr, hole, p, rest
-from irkit.rewriting.face import Made, Match, Rules, decline, rewrite, rule
+from irkit.rewriting.face import Made, Match, Rules, decline, rewrite_where, rule
 from irkit.rewriting.firings import heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import without_collector
@@ -81,6 +81,7 @@ def steer(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     if target.provider != "CPUExecutionProvider":
         return graph
     step = Pass(
-        "steer", (("target", str(target)),), lambda before, seen, _depth: rewrite(before, STEERING, told=heard(seen))
-    )
+        "steer", (("target", str(target)),),
+        lambda before, seen, _depth: rewrite_where(before, STEERING, told=heard(seen)),
+    )  # fmt: skip
     return step.run(graph, observe)

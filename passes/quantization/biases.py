@@ -11,7 +11,7 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, tensor
 from irkit.pattern import attr, hole, one_of, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Made, Match, decline, rewrite, rule
+from irkit.rewriting.face import Made, Match, decline, rewrite_where, rule
 from irkit.support.counts import count_text
 
 BYTES = (DType.INT8, DType.UINT8)
@@ -70,7 +70,7 @@ def bias_of_integers(m: Match) -> Made:
 def integer_biases(graph: Graph) -> Graph:
     """The graph with biases of convolutions as integers where what they convolve and their weights are such; the graph
     itself where there are none. A bias moves by half a step of the sums at most."""
-    return rewrite(graph, (bias_of_integers,))
+    return rewrite_where(graph, bias_of_integers)
 
 
 def said_of_biases(graph: Graph) -> str:

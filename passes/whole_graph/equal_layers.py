@@ -180,7 +180,7 @@ def layers_of(graph: Graph) -> Layers | None:
     values = [value for value in graph.order if value.inputs]
     if len(values) < LEAST * SHORTEST:
         return None
-    operators = [value.op for value in values]
+    operators = as_text([value.op for value in values])
     if not come_often(operators):
         return None
     length = distance_of(operators) or distance_of(operators, LONG_GRAM)
@@ -189,13 +189,13 @@ def layers_of(graph: Graph) -> Layers | None:
     kinds = kinds_of(values)
     start, stop = longest_run(kinds, length)
     if stop - start < LEAST * length:  # what is done again so soon is done to something else
-        length = distance_of(kinds)
+        length = distance_of(as_text(kinds))
         start, stop = longest_run(kinds, length) if length else (0, 0)
         if stop - start < LEAST * length or not length:
             return None
-    place = {value: index for index, value in enumerate(values)}
-    last = last_uses(values, graph.results, place)
-    start = best_start(graph, values, narrowest(last, start, length), stop, length)
+    ordered = Ordered.of(values, graph.results)
+    place = ordered.place
+    start = best_start(ordered, narrowest(ordered.last, start, length), stop, length)
     count = (stop - start) // length
     stretches = [values[start + k * length : start + (k + 1) * length] for k in range(count)]
     used = used_outside(values, graph.results, place, start, length, count)
@@ -206,7 +206,7 @@ def layers_of(graph: Graph) -> Layers | None:
         return None
     given = [x for x in each[-1] if place.get(x, -1) < start]
     results = [stretches[0][offset] for offset in sorted(used[0], reverse=True)]  # walked from the last one, in order
-    below = layers_below(graph, stretches[0], results, each) if each[0] is pairs[0][1] else []
+    below = layers_below(ordered, stretches[0], results, each) if each[0] is pairs[0][1] else []
     each = [*below, *each]
     inside = {found[x] for found in each for x in stretches[0]}
     others = (x for value in values if value not in inside for x in value.inputs)
@@ -216,8 +216,33 @@ def layers_of(graph: Graph) -> Layers | None:
     return layers.told_of(below[0]) if below else layers
 
 
+@attrs.frozen(eq=False)
+class Ordered:
+    """The values of a graph that have operands, in order, its results, the place of each of these values, and that of
+    its last user."""
+
+    values: Sequence[Value]
+    results: Sequence[Value]
+    place: Mapping[Value, int]
+    last: Sequence[int]
+
+    @classmethod
+    def of(cls, values: Sequence[Value], results: Sequence[Value]) -> Ordered:
+        """Values in order, of a graph with these results."""
+        place = {value: index for index, value in enumerate(values)}
+        return cls(values, results, place, last_uses(values, results, place))
+
+    def is_used_beside(self, used: Iterable[Value], users: set[Value]) -> bool:
+        """Whether a value that is not among `users` uses one of some that are no results."""
+        if not (places := [self.place[each] for each in used]):
+            return False
+        near = self.values[min(places) : max([self.last[place] for place in places]) + 1]
+        sought = set(used)
+        return any(not sought.isdisjoint(each.inputs) for each in near if each not in users)
+
+
 def layers_below(
-    graph: Graph, first: Sequence[Value], results: Sequence[Value], each: Sequence[Mapping[Value, Value]]
+    graph: Ordered, first: Sequence[Value], results: Sequence[Value], each: Sequence[Mapping[Value, Value]]
 ) -> list[dict[Value, Value]]:
     """What each value of the first layer is in those like it that stand before, the lowest first, between what layers
     share: in the order of a graph that begins with the first of its users."""
@@ -236,7 +261,7 @@ def layers_below(
 
 
 def layer_below(
-    graph: Graph,
+    graph: Ordered,
     first: Sequence[Value],
     own: set[Value],
     results: Sequence[Value],
@@ -273,11 +298,12 @@ def layer_below(
     inner = images.difference(found[x] for x in results)
     if not inner.isdisjoint(graph.results):
         return None
-    return None if [x for v in graph.order if v not in images for x in v.inputs if x in inner] else found
+    return None if graph.is_used_beside(inner, images) else found
 
 
-def best_start(graph: Graph, values: Sequence[Value], starts: Sequence[int], stop: int, length: int) -> int:
+def best_start(graph: Ordered, starts: Sequence[int], stop: int, length: int) -> int:
     """The one of some places from which most layers follow, counting one that stands before them."""
+    values = graph.values
 
     def count(start: int) -> int:
         one, other = values[start : start + length], values[start + length : start + 2 * length]
@@ -321,18 +347,16 @@ def as_text(kinds: Sequence[object]) -> str:
     return "".join(map(codes.__getitem__, kinds))
 
 
-def come_often(kinds: Sequence[object]) -> bool:
+def come_often(text: str) -> bool:
     """False where so few rows come as often as there must be layers that there are no layers: each place of a layer
     begins a row that comes in each of the others, but for the last one, in which it may end behind the layers."""
-    text = as_text(kinds)
     counts = Counter([text[index : index + GRAM] for index in range(len(text) - GRAM + 1)]).values()
     return sum([count for count in counts if count >= LEAST - 1]) >= (LEAST - 1) * SHORTEST
 
 
-def distance_of(kinds: Sequence[object], size: int = GRAM) -> int:
-    """After how many others most of them come again, so many in a row; 0 where that is too soon, or not often
+def distance_of(text: str, size: int = GRAM) -> int:
+    """After how many others most letters come again, so many in a row; 0 where that is too soon, or not often
     enough."""
-    text = as_text(kinds)
     seen: dict[str, int] = {}  # a part of a text is made and looked up in a third of the time that a tuple takes
     found = defaultdict[int, int](int)
     for index in range(len(text) - size + 1):

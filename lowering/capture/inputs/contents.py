@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from operator import is_
@@ -68,11 +68,10 @@ def objects_in(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> Iterat
 
 @attrs.frozen(eq=False)
 class Parts:
-    """A model as it stands: its modules with their paths, what is `below` them, their buffers and parameters by name,
-    the `names` of these and of what they are made of, by identity, and the contents of all dicts, lists and sets."""
+    """A model as it stands: its modules with their paths, their buffers and parameters by name, the `names` of these
+    and of what they are made of, by identity, and the contents of all dicts, lists and sets."""
 
     modules: Sequence[tuple[str, torch.nn.Module]]
-    below: Sequence[Any]
     buffers: Mapping[str, torch.Tensor]
     parameters: Mapping[str, torch.Tensor]
     names: Mapping[int, str]
@@ -87,12 +86,7 @@ class Parts:
         contents = Contents.of(all_containers([each.__dict__ for _, each in modules]))
         tensors = (*buffers.items(), *parameters.items())
         names = {id(t): n for name, tensor in tensors for n, t in tensors_inside(name, tensor)}
-        return cls(modules, held_by_modules(modules), buffers, parameters, names, contents)
-
-    def have_other_buffers(self) -> bool:
-        """Whether some module has other buffers now, or other children."""
-        now = held_by_modules(self.modules)
-        return len(now) != len(self.below) or not all(map(is_, now, self.below))
+        return cls(modules, buffers, parameters, names, contents)
 
 
 def tensors_inside(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
@@ -104,12 +98,6 @@ def tensors_inside(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch
 
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def held_by_modules(modules: Sequence[tuple[str, torch.nn.Module]]) -> list[Any]:
-    """The children and buffers of modules."""
-    full = [inside for _, each in modules for inside in (each._modules, each._buffers) if inside]
-    return list(chain.from_iterable(map(dict.values, full)))
 
 
 def modules_below(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
@@ -159,25 +147,38 @@ def all_containers(roots: Sequence[Any]) -> list[Any]:
 
 
 @contextmanager
-def keep_unchanged(module: torch.nn.Module, parts: Parts | None = None) -> Iterator[list[str]]:
+def keep_unchanged(
+    module: torch.nn.Module, parts: Parts | None = None, touched: Callable[[], object] = bool
+) -> Iterator[list[str]]:
     """A block after which the module and its children have the very attributes that they had before, and dicts, lists
     and sets among these the very contents: parameters, hooks, what a model remembers. It is given the list of those
     attributes in which tensors or numbers were others at its end, in words, which is empty before. `parts` are what was
-    found of the module already.
+    found of the module already; `touched` is called once the block has ended well and something is others, before that
+    is as it was.
 
     Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
     themselves when they are first called, and an attribute that says so.
     """
     contents = parts.contents if parts is not None else Contents.of(containers_of(module))
     changes: list[str] = []
+
+    def put_back() -> None:
+        before = list(contents.before())
+        changes.extend(changed_attributes(module, {id(held): known for held, known in before}))
+        for held, known in before:
+            restore(held, known)
+
     try:
         yield changes
-    finally:
+    except BaseException:
         if not contents.are_untouched():
-            before = list(contents.before())
-            changes += changed_attributes(module, {id(held): known for held, known in before})
-            for held, known in before:
-                restore(held, known)
+            put_back()
+        raise
+    if not contents.are_untouched():
+        try:
+            touched()
+        finally:
+            put_back()
 
 
 def containers_of(module: torch.nn.Module) -> list[Any]:
