@@ -95,24 +95,28 @@ class Called:
 class Stage:
     """How values of a call are made again, operands first: each with the number of its origin among `origins`, of which
     each has its name as `Called.numbered` tells it, and its path from that of the module on, None where it is not in
-    it. `roots` are those that were asked for."""
+    it. `roots` are those that were asked for, `same` what hangs on nothing that is another in a call like it: that is
+    made once."""
 
     roots: tuple[Value, ...]
     values: Sequence[tuple[Value, int]]
     origins: Sequence[tuple[Origin, tuple[str, int] | None, str | None]]
+    same: Mapping[Value, Value]
 
     @classmethod
-    def of(cls, call: Called, roots: Sequence[Value], reached: Sequence[Value]) -> Stage:
-        """The stage of a call in which values were reached."""
+    def of(cls, call: Called, roots: Sequence[Value], reached: Sequence[Value], varying: set[Value | None]) -> Stage:
+        """The stage of a call in which values were reached, where some are `varying`, with what hangs on them."""
+        hanging = [value for value in reached if value in varying]
         places: dict[int, int] = {}
         origins: list[tuple[Origin, tuple[str, int] | None, str | None]] = []
-        for origin in (value.origin for value in reached):
+        for origin in (value.origin for value in hanging):
             if id(origin) not in places:
                 places[id(origin)] = len(origins)
                 within = f"{origin.module}.".startswith(f"{call.path}.")
                 path = origin.module[len(call.path) :] if within else None
                 origins.append((origin, call.numbered(origin.node), path))
-        return cls(tuple(roots), [(value, places[id(value.origin)]) for value in reached], origins)
+        same = {value: value for value in reached if value not in varying}
+        return cls(tuple(roots), [(value, places[id(value.origin)]) for value in hanging], origins, same)
 
     def again(
         self, swaps: Mapping[Value, Value], path: str, repeated: Repeated, taken: Mapping[str, int]
@@ -131,7 +135,7 @@ class Stage:
             if others is not None and origin.module in others:
                 module = others[origin.module]
             made.append(provenance(node, origin.target, module, origin.source, origin.rules))
-        new: dict[Value | None, Value | None] = {None: None, **swaps}
+        new: dict[Value | None, Value | None] = {None: None, **self.same, **swaps}
         operand = new.__getitem__
         for value, place in self.values:
             inputs = tuple(map(operand, value.inputs))
@@ -284,15 +288,19 @@ class Calls(Asking):
                 if memory.version or memory.torn:
                     return None
                 weights.setdefault(value, []).append(number)
-        known = {*call.inputs, *weights}
+        known, varying = {*call.inputs, *weights}, set[Value | None]((*call.inputs, *weights))
         stages: list[Stage] = []
         for given, answers in [*((ask.given, ask.answers) for ask in call.asks), (call.results, ())]:
             roots = fresh_of(given)
             reached = walk.post_order(roots, stop=known.__contains__)
             if any(value.op == PARAM or is_random(value) for value in reached):
                 return None
-            stages.append(Stage.of(call, roots, reached))
+            for value in reached:
+                if not varying.isdisjoint(value.inputs):
+                    varying.add(value)
+            stages.append(Stage.of(call, roots, reached, varying))
             known.update((*reached, *answers))
+            varying.update(answers)
         rest = Counter(call.counts)
         for ask in call.asks:
             rest -= Counter(ask.segment) + Counter(ask.names)

@@ -132,9 +132,14 @@ class Traced(torch.Tensor):
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
 
+    @property
+    def tracer(self) -> Any:
+        """The tracer that made it; None once that is over."""
+        return self.held()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(each.held() for each in leaves((args, kwargs or {})) if isinstance(each, Traced))
+        tracer = next(each.tracer for each in leaves((args, kwargs or {})) if isinstance(each, Traced))
         return tracer.below.__torch_dispatch__(func, types, args, kwargs)
 
     def __repr__(self) -> str:  # type: ignore[override]

@@ -14,6 +14,7 @@ from lowering import lower
 from lowering.capture.inputs.alike import Likes
 from lowering.direct import equal_modules
 from lowering.direct import run as runs
+from passes import optimize
 
 KEPT: list[Any] = []
 SCALES: dict[int, float] = {}
@@ -236,7 +237,7 @@ def test_equal_modules_are_taken_over_and_others_are_not(name: str, monkeypatch:
     assert bool(found) is taken
     monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
     plain = lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
-    assert str(ours) == str(plain)
+    assert str(optimize(ours, 0)) == str(optimize(plain, 0))  # what hangs on no weight and no input is made once
     for size in (3, 1, 5) if name != "counted" else ():  # eager goes on counting
         x = example[:1].expand(size, 80) if name == "branching" else torch.randn(size, 80)
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)

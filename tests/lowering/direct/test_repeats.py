@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,8 @@ from irkit import dims
 from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
 from lowering.direct import operators
+from lowering.direct import run as runs
+from lowering.direct.tracer import Tracer
 
 
 class Layers(torch.nn.Module):
@@ -171,3 +175,32 @@ def test_a_part_that_begins_where_the_model_has_made_sure_is_as_long_as_sizes_sa
         torch.testing.assert_close(program(x), biased(x))
     with pytest.raises(irkit.IrkitError, match="which n = 17 breaks"):
         program(torch.randn(17, 4))
+
+
+def test_a_run_is_freed_once_nobody_looks_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracers: list[weakref.ref[Tracer]] = []
+
+    def noted(*args: Any) -> Any:
+        made = Tracer(*args)
+        tracers.append(weakref.ref(made))
+        return made
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            turned = x.t().reshape(-1, 4)  # a view or a copy, as sizes have it
+            return self.inner(turned).relu_() + x.sum() if x.shape[0] > 1 else x
+
+    monkeypatch.setattr(runs, "Tracer", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        irkit.to_onnx(Model(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+        alive = [each() for each in tracers if each() is not None]
+    finally:
+        gc.enable()
+    assert tracers
+    assert not alive
