@@ -286,6 +286,30 @@ def is_computed(name: str, held: Any) -> bool:
     return not name.startswith("__") and hasattr(type(held), "__get__") and not inspect.isfunction(held)
 
 
+def require_asked_only(parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
+    """Raises Unmatched where modules may see of an object more than what its methods answer."""
+    classes = tuple(dict.fromkeys(map(type, parts))) if objects else ()
+    if not all(is_asked_only(type(each), classes) for each in objects):
+        raise Unmatched
+
+
+def form_of(ask: Ask) -> Any:
+    """Equal for questions that differ in the numbers of layers and in the values of tensors alone."""
+
+    def form(given: Any) -> Any:
+        if isinstance(given, Fresh):
+            return Fresh
+        if isinstance(given, Given | Answer | Number):
+            return (type(given), *attrs.astuple(given))
+        if isinstance(given, list | tuple):
+            return (type(given), *map(form, given))
+        if isinstance(given, dict):
+            return (dict, *((name, form(each)) for name, each in given.items()))
+        return given.node.expr if type(given) in SIZES else (type(given), repr(given))
+
+    return (ask.holder, ask.method, form(ask.given), ask.key)
+
+
 def effects_of(tracer: Tracer) -> tuple[Any, ...]:
     """What else than values a call may leave: numbers out of data, conditions on it, writes, new constants, and
     what was asked of contents."""

@@ -44,7 +44,8 @@ from lowering.direct.caches import (
     Unmet,
     Watch,
     effects_of,
-    is_asked_only,
+    form_of,
+    require_asked_only,
     surroundings,
 )
 from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
@@ -105,8 +106,13 @@ class Stage:
 
     @classmethod
     def of(cls, call: Called, roots: Sequence[Value], reached: Sequence[Value], varying: set[Value | None]) -> Stage:
-        """The stage of a call in which values were reached, where some are `varying`, with what hangs on them."""
-        hanging = [value for value in reached if value in varying]
+        """The stage of a call in which values were reached; `varying` are those that are others in a call like it, and
+        has those then that hang on them."""
+        hanging: list[Value] = []
+        for value in reached:
+            if not varying.isdisjoint(value.inputs):
+                varying.add(value)
+                hanging.append(value)
         places: dict[int, int] = {}
         origins: list[tuple[Origin, tuple[str, int] | None, str | None]] = []
         for origin in (value.origin for value in hanging):
@@ -295,9 +301,6 @@ class Calls(Asking):
             reached = walk.post_order(roots, stop=known.__contains__)
             if any(value.op == PARAM or is_random(value) for value in reached):
                 return None
-            for value in reached:
-                if not varying.isdisjoint(value.inputs):
-                    varying.add(value)
             stages.append(Stage.of(call, roots, reached, varying))
             known.update((*reached, *answers))
             varying.update(answers)
@@ -517,33 +520,6 @@ def fresh_of(results: Any) -> list[Value]:
         return [results.value]
     each = results.values() if isinstance(results, dict) else results if isinstance(results, list | tuple) else ()
     return [value for part in each for value in fresh_of(part)]
-
-
-# ---------------------------------------------------------------------------------------------- equal modules
-
-
-def require_asked_only(parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
-    """Raises Unmatched where modules may see of an object more than what its methods answer."""
-    classes = tuple(dict.fromkeys(map(type, parts))) if objects else ()
-    if not all(is_asked_only(type(each), classes) for each in objects):
-        raise Unmatched
-
-
-def form_of(ask: Ask) -> Any:
-    """Equal for questions that differ in the numbers of layers and in the values of tensors alone."""
-
-    def form(given: Any) -> Any:
-        if isinstance(given, Fresh):
-            return Fresh
-        if isinstance(given, Given | Answer | Number):
-            return (type(given), *attrs.astuple(given))
-        if isinstance(given, list | tuple):
-            return (type(given), *map(form, given))
-        if isinstance(given, dict):
-            return (dict, *((name, form(each)) for name, each in given.items()))
-        return given.node.expr if type(given) in SIZES else (type(given), repr(given))
-
-    return (ask.holder, ask.method, form(ask.given), ask.key)
 
 
 # ---------------------------------------------------------------------------------------------- while a model runs

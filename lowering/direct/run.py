@@ -21,7 +21,7 @@ from irkit import dims
 from irkit.build import op
 from irkit.core import walk
 from irkit.core.digest import symbols_in
-from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
@@ -319,13 +319,9 @@ def lowered_run(
     told = told_by(params)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     values, checks = rebuilt(values, checks, swaps)
-    roots = [*values, *(c.condition for c in checks)]
-    order = walk.post_order(roots) if settle else ()
-    swaps, least = places_of_inputs(params, roots, order)
-    relied = relying_on(scope.sizes, guards, ranges).relied if settle else None
-    if relied and (built := settled_sizes(order, relied, swaps)):
-        values = [built[v] for v in values]
-        checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
+    least: Sequence[Fact] = ()
+    if settle:
+        values, checks, least = settled_values(params, values, checks, relying_on(scope.sizes, guards, ranges).relied)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = (*as_facts(facts_of(found, scope.sizes, guards), checks), *least)
@@ -337,6 +333,22 @@ def lowered_run(
     graph = graph.with_symbols(pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
     graph = with_wide_sizes(graph, [each.condition for each in checks]) if settle else graph
     return record_of(run, graph, found, outputs, state, checks)
+
+
+def settled_values(
+    params: Sequence[tuple[Port, Value]], values: Sequence[Value], checks: Sequence[Check], relied: Any
+) -> tuple[list[Value], list[Check], Sequence[Fact]]:
+    """(values, checks, facts about inputs): over sizes as they read where the conditions hold, and over inputs in the
+    place of what counts places in them from the end."""
+    roots = [*values, *(c.condition for c in checks)]
+    order = walk.post_order(roots)
+    swaps, least = places_of_inputs(params, roots, order)
+    new = settled_sizes(order, relied, swaps)
+    return (
+        [new.get(v, v) for v in values],
+        [attrs.evolve(c, condition=new.get(c.condition, c.condition)) for c in checks],
+        least,
+    )
 
 
 def record_of(

@@ -27,7 +27,8 @@ def group_products(graph: Graph, target: Target, *, observe: Observer = nobody) 
     if target.provider != "CPUExecutionProvider":
         return graph
     step = Pass(
-        "group_products", (("target", str(target)),),
+        "group_products",
+        (("target", str(target)),),
         lambda before, seen, _depth: rewrite_where(before, GROUPING, told=heard(seen)),
-    )  # fmt: skip
+    )
     return step.run(graph, observe)

@@ -81,7 +81,8 @@ def steer(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     if target.provider != "CPUExecutionProvider":
         return graph
     step = Pass(
-        "steer", (("target", str(target)),),
+        "steer",
+        (("target", str(target)),),
         lambda before, seen, _depth: rewrite_where(before, STEERING, told=heard(seen)),
-    )  # fmt: skip
+    )
     return step.run(graph, observe)

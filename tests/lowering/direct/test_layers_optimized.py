@@ -13,7 +13,7 @@ import irkit
 from lowering import lower
 from passes import optimize
 from passes.pipelines.standard import RULES, pipeline
-from passes.whole_graph.equal_layers import layers_of
+from passes.whole_graph.layer_search import layers_of
 
 transformers = pytest.importorskip("transformers", reason="the extra transformers is not installed")
 

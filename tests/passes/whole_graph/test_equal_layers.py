@@ -18,7 +18,8 @@ from irkit.core.ir import Graph, Value, constant
 from irkit.rewriting.history import Tally, record_history
 from passes import optimize
 from passes.pipelines.standard import RULES, pipeline
-from passes.whole_graph.equal_layers import LEAST, by_surroundings, layers_of, rewrite_layers
+from passes.whole_graph.equal_layers import by_surroundings, rewrite_layers
+from passes.whole_graph.layer_search import LEAST, layers_of
 
 WIDTH = 4
 
