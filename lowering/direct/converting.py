@@ -78,6 +78,9 @@ def info_of(func: Any) -> Info:
 QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm".split())
 """Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""
 
+KEEPING = frozenset({"aten::roll"})
+"""Operators that give the sizes of their first operand, put together of parts whose sizes hang on more."""
+
 SIZED_BY_DATA = frozenset(
     "nonzero masked_select nonzero_numpy unique_consecutive repeat_interleave _pack_padded_sequence "
     "_pad_packed_sequence".split()
@@ -347,10 +350,12 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
 
 
 def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
-    """A dimension that the type rule could not tell: of operands that are broadcast the one that they have in common,
-    which is kept as a condition; else a symbol that the data tells."""
+    """A dimension that the type rule could not tell: that of an operand whose sizes are kept; of operands that are
+    broadcast the one that they have in common, which is kept as a condition; else a symbol that the data tells."""
     if type(dim) is int or not any(dims.is_fresh(s) for s in dims.symbols_of(dim)):
         return dim
+    if func._schema.name in KEEPING:
+        return operands[0].shape[axis]
     flat = [v for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor) and v.rank >= -axis]
     aligned = [v.shape[axis] for v in flat]
     distinct: list[Any] = []
