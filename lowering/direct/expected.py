@@ -504,6 +504,13 @@ def require_shared_sizes(tracer: Tracer, func: Any, args: Sequence[Any]) -> None
             tracer.asked.equal(1, size if tracer.asked.hint(size) == 1 else other)
 
 
+def require_counts(tracer: Tracer, sizes: Sequence[Any]) -> None:
+    """Keeps that none of the sizes of a tensor that is made is below 0."""
+    for size in sizes:
+        if tracer.asked.decided("ge", size, 0) is not True:
+            tracer.asked.required(sympy.Ge(size, 0))
+
+
 def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
     """Keeps that sizes which meet a number in operands that are broadcast are that number, or 1."""
     shapes = {v.shape for v in operands if isinstance(v, Value) and isinstance(v.type, Tensor) and v.shape}
