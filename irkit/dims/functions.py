@@ -74,6 +74,8 @@ class FloorDiv(_IntegerFunction):
         if a == b and signs.sign(b) == 1:
             return Integer(1)
         if isinstance(b, Integer) and b > 0:
+            if (multiple := _with_remainder(a, b)) is not None:
+                return cls(multiple, b)
             # Terms divisible by b leave the floor: floor((k*b*x + r) / b) = k*x + floor(r / b).
             whole, rest = signs.split_multiples(a, int(b))
             if rest == 0:
@@ -321,6 +323,15 @@ def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]
     if found is None:
         found = known[expr] = _ends(expr, ranges, [_interval(arg, ranges, known) for arg in expr.args])
     return found
+
+
+def _with_remainder(a: Any, b: Integer) -> Any:
+    """x of x - x % b, whose quotient by b is that of x; None for anything else."""
+    for term in a.args if isinstance(a, sympy.Add) else ():
+        sign, factor = term.as_coeff_Mul()
+        if sign == -1 and isinstance(factor, Mod) and factor.args[1] == b and Mod(a - term, b) == factor:
+            return a - term
+    return None
 
 
 @lru_cache(maxsize=CACHE)
