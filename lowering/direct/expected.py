@@ -505,8 +505,9 @@ def require_shared_sizes(tracer: Tracer, func: Any, args: Sequence[Any]) -> None
 
 
 def require_counts(tracer: Tracer, sizes: Sequence[Any]) -> None:
-    """Keeps that none of the sizes of a tensor that is made is below 0."""
+    """Keeps that none of the sizes of a tensor that is made is below 0; nothing else tells what these are."""
     for size in sizes:
+        tracer.loose.difference_update(symbol.name for symbol in dims.symbols_of(size))
         if tracer.asked.decided("ge", size, 0) is not True:
             tracer.asked.required(sympy.Ge(size, 0))
 
