@@ -29,6 +29,7 @@ from lowering.fold.scope import bind_symbols, without_elements
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import involves_complex
 from lowering.tensors.promotion import cast, scalar
+from lowering.tensors.shaping import reshape
 
 META = torch.device("meta")
 
@@ -216,12 +217,21 @@ def apply_converter(
 
 
 def with_known_sizes(made: Any, expected: Any) -> Any:
-    """A result with the sizes that are known of it where its type rule could not tell them."""
+    """A result with the sizes that are known of it where its type rule could not tell them; without axes whose length
+    is 1 at the sizes of a run, which is a condition."""
     if not isinstance(made, Value) or not isinstance(expected, Tensor) or not isinstance(made.type, Tensor):
         return made
+    if made.dtype is expected.dtype and made.rank > len(expected.shape) and is_part_of(expected.shape, made.shape):
+        return reshape(made, expected.shape)
     fresh = any(dims.is_fresh(s) for d in made.shape for s in dims.symbols_of(d))
     same = made.dtype is expected.dtype and made.rank == len(expected.shape)
     return made.with_type(expected) if fresh and same else made
+
+
+def is_part_of(few: Sequence[Any], many: Sequence[Any]) -> bool:
+    """Whether some sizes are others without a few of these."""
+    left = iter(many)
+    return all(any(size == each for each in left) for size in few)
 
 
 def contradiction(tracer: Tracer, func: Any, given: Any, wanted: Any) -> LoweringError:
