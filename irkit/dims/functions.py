@@ -329,8 +329,10 @@ def _with_remainder(a: Any, b: Integer) -> Any:
     """x of x - x % b, whose quotient by b is that of x; None for anything else."""
     for term in a.args if isinstance(a, sympy.Add) else ():
         sign, factor = term.as_coeff_Mul()
-        if sign == -1 and isinstance(factor, Mod) and factor.args[1] == b and Mod(a - term, b) == factor:
-            return a - term
+        if sign == -1 and isinstance(factor, Mod) and factor.args[1] == b:
+            remainder: Any = Mod(a - term, b)
+            if remainder == factor:
+                return a - term
     return None
 
 
@@ -351,8 +353,8 @@ def _with_remainders(expr: Any) -> Any:
 
 
 def _ends_by_sides(expr: Any, ranges: Mapping[str, Range], ends: Ends) -> Ends:
-    """The ends of a sum, no wider than these, as it is with one side of an extreme in it or the other: what a side has in
-    common with the other terms counts once. n + 1 - Max(0, n) is 1 or n + 1."""
+    """The ends of a sum, no wider than these, as it is with one side of an extreme in it or the other: what a side has
+    in common with the other terms counts once. n + 1 - Max(0, n) is 1 or n + 1."""
     extremes = [term for term in expr.args if isinstance(term.as_coeff_Mul()[1], Max | Min)]
     for term in extremes if len(extremes) <= SIDES else ():
         coefficient, extreme = term.as_coeff_Mul()

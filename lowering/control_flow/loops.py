@@ -108,7 +108,9 @@ class Loop:
         self.kept = written_attributes(self.attributes)
         refuse_twice([(self.name(i), self.first[i]) for i in self.places])
         self.operands.gather_from(self.test, self.step)
-        aside = [(each.original, self.name(i)) for i, each in self.places.items() if isinstance(each.original, list | dict)]
+        aside = [
+            (each.original, self.name(i)) for i, each in self.places.items() if isinstance(each.original, list | dict)
+        ]
         for place in self.places:
             self.first[place] = copy_of(self.first[place])
         every = self.around = self.every()

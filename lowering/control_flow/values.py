@@ -420,8 +420,8 @@ def as_complex(tensor: torch.Tensor) -> torch.Tensor:
 
 class Moved:
     """What stands in a list that grows in a loop on data, where another name than the loop's uses it: it refuses all.
-    Behind the loop it knows what the list became: rewritten code goes on with that, and so do torch.cat and torch.stack.
-    `holder` is the list."""
+    Behind the loop it knows what the list became: rewritten code goes on with that, and so do torch.cat and
+    torch.stack. `holder` is the list."""
 
     def __init__(self, name: str, holder: Any) -> None:
         self.__dict__.update(name=name, holder=holder, became=None)
