@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, cast
 
@@ -82,7 +83,13 @@ def dim_key(dim: Dim, names: dict[sympy.Symbol, str]) -> str:
         orders = permutations(new) if len(new) <= MANY else [new]
         new = list(min(orders, key=lambda order: notation.text(dim, {**names, **numbered(order, len(names))})))
     names.update(numbered(new, len(names)))
-    return notation.text(dim, names)
+    return numbered_text(dim, tuple([names[s] for s in symbols_of(dim)]))
+
+
+@lru_cache(maxsize=1 << 14)
+def numbered_text(dim: Dim, names: tuple[str, ...]) -> str:
+    """A dimension as text with these names for its symbols: a graph says the same one of many values."""
+    return notation.text(dim, dict(zip(symbols_of(dim), names, strict=True)))
 
 
 def numbered(symbols: Iterable[sympy.Symbol], start: int) -> dict[sympy.Symbol, str]:

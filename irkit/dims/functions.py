@@ -74,6 +74,8 @@ class FloorDiv(_IntegerFunction):
         if a == b and signs.sign(b) == 1:
             return Integer(1)
         if isinstance(b, Integer) and b > 0:
+            if (multiple := _with_remainder(a, b)) is not None:
+                return cls(multiple, b)
             # Terms divisible by b leave the floor: floor((k*b*x + r) / b) = k*x + floor(r / b).
             whole, rest = signs.split_multiples(a, int(b))
             if rest == 0:
@@ -323,6 +325,17 @@ def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]
     return found
 
 
+def _with_remainder(a: Any, b: Integer) -> Any:
+    """x of x - x % b, whose quotient by b is that of x; None for anything else."""
+    for term in a.args if isinstance(a, sympy.Add) else ():
+        sign, factor = term.as_coeff_Mul()
+        if sign == -1 and isinstance(factor, Mod) and factor.args[1] == b:
+            remainder: Any = Mod(a - term, b)
+            if remainder == factor:
+                return a - term
+    return None
+
+
 @lru_cache(maxsize=CACHE)
 def _with_remainders(expr: Any) -> Any:
     """A sum in which multiples of `n // k` that k divides are `n - n % k`: n - 8*(n // 8) is n % 8."""
@@ -339,6 +352,24 @@ def _with_remainders(expr: Any) -> Any:
     return expr if tuple(terms) == expr.args else sympy.expand(sympy.Add(*terms))
 
 
+def _ends_by_sides(expr: Any, ranges: Mapping[str, Range], ends: Ends) -> Ends:
+    """The ends of a sum, no wider than these, as it is with one side of an extreme in it or the other: what a side has
+    in common with the other terms counts once. n + 1 - Max(0, n) is 1 or n + 1."""
+    extremes = [term for term in expr.args if isinstance(term.as_coeff_Mul()[1], Max | Min)]
+    for term in extremes if len(extremes) <= SIDES else ():
+        coefficient, extreme = term.as_coeff_Mul()
+        if coefficient in (1, -1) and len(extreme.args) <= SIDES:
+            either = [interval(sympy.expand(expr - term + coefficient * side), ranges) for side in extreme.args]
+            pick = max if isinstance(extreme, Max) is (coefficient == 1) else min
+            low, high = (pick(each[end] for each in either) for end in (0, 1))
+            ends = max(ends[0], low), min(ends[1], high)
+    return ends
+
+
+SIDES = 2
+"""Of so many extremes in a sum, each of so many sides, is looked at what the sum is with either side."""
+
+
 def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
     """The ends of an expression whose parts are between theirs."""
     if isinstance(expr, Integer):
@@ -352,7 +383,8 @@ def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> En
         ends: Ends = sum(p[0] for p in parts), sum(p[1] for p in parts)
         other = _with_remainders(expr)
         again = ends if other is expr else interval(other, ranges)
-        return max(ends[0], again[0]), min(ends[1], again[1])
+        ends = max(ends[0], again[0]), min(ends[1], again[1])
+        return ends if ends[0] > -math.inf else _ends_by_sides(expr, ranges, ends)
     if isinstance(expr, sympy.Mul):
         return reduce(_times, parts)
     if isinstance(expr, sympy.Pow) and isinstance(expr.args[1], Integer) and expr.args[1] > 0:

@@ -229,6 +229,7 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
     except Exception:
         asked.kept.clear()
         asked.kept.update(kept)
+        tracer.allowed.clear()
         asked.fixed.clear()
         asked.fixed.update(fixed)
         del asked.told[told:]

@@ -34,7 +34,6 @@ from lowering.control_flow.ragged import (
 from lowering.control_flow.rows import Element, GrowingList, GrownList, Rows, gained_rows
 from lowering.control_flow.shared_memory import (
     Left,
-    Moved,
     forget,
     left_by_round,
     link_alike,
@@ -54,6 +53,7 @@ from lowering.control_flow.values import (
     mismatch,
     outputs,
     rebuilt,
+    set_aside,
     slot_of,
     truth,
     user_line,
@@ -108,12 +108,19 @@ class Loop:
         self.kept = written_attributes(self.attributes)
         refuse_twice([(self.name(i), self.first[i]) for i in self.places])
         self.operands.gather_from(self.test, self.step)
+        aside = [
+            (each.original, self.name(i)) for i, each in self.places.items() if isinstance(each.original, list | dict)
+        ]
+        for place in self.places:
+            self.first[place] = copy_of(self.first[place])
         every = self.around = self.every()
         self.slots = [loose(each) for each in every]
         for _ in range(TRIES):
             try:
                 with undone([*self.operands.found, *tensors_in(every)]):
-                    return self.results(self.traced(every))
+                    with set_aside(aside):
+                        tensors = self.traced(every)
+                    return self.results(tensors)
             except Again as asked:
                 self.slots, self.rows = asked.slots
             except Growing:
@@ -455,7 +462,7 @@ class Loop:
                 rows = in_pieces(rows, columns, wholes, front)
             found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
         for place in gained:
-            Moved.leave(self.first[place], self.name(place))
+            found[place].left_in(self.places[place].original)
         count = len(self.names)
         kept = zip(self.attributes, self.kept, found[count:], strict=True)
         for number, ((holder, name), each, value) in enumerate(kept, count):
@@ -472,6 +479,11 @@ class Loop:
 def as_number(length: Any) -> Any:
     """A length as a number."""
     return length.item() if isinstance(length, torch.Tensor) else length
+
+
+def copy_of(value: Any) -> Any:
+    """A list or dict that holds the same; anything else as it is."""
+    return value.copy() if type(value) in (list, dict) else value
 
 
 def loose(value: Any) -> Slot:

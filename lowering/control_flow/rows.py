@@ -16,6 +16,7 @@ from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
     Leaf,
+    Moved,
     Slot,
     dynamic,
     is_open,
@@ -73,6 +74,7 @@ def varies(number: Any) -> bool:
 
 def elements_of(given: Any) -> Any:
     """What is iterated over, as `Open` where its length varies; anything else as it is."""
+    given = Moved.followed(given)
     if isinstance(given, torch.Tensor) and given.dim() and varies(given.shape[0]):
         return Open(given.shape[0], lambda i: row(given, i), lambda: given)
     if isinstance(given, Array) and given.ndim and varies(given.shape[0]):
@@ -354,6 +356,8 @@ def is_uniform(leaves: Sequence[Leaf], stacked: Sequence[torch.Tensor]) -> bool:
 
 def items_of(tensors: Iterable[Any]) -> list[Any]:
     """What a list holds: tensors, and rows among them."""
+    if isinstance(tensors, GrownList):
+        tensors.refuse_changed()
     return [*list.__iter__(tensors)] if isinstance(tensors, list) else [*tensors]
 
 
@@ -404,6 +408,18 @@ class GrownList(Gathered, Holder):
             )
         super().__init__(every)
         self.name, self.element = name, element
+        self.moved: Moved | None = None
+
+    def left_in(self, holder: list[Any]) -> None:
+        """Notes that a list which a loop made grow became this one: it is to be found by that one's other names."""
+        self.moved = Moved.leave(holder, self.name)
+        if self.moved is not None:
+            self.moved.__dict__["became"] = self
+
+    def refuse_changed(self) -> None:
+        """Raises CaptureError where the list that it was before was changed by another name."""
+        if self.moved is not None and not self.moved.is_alone:
+            self.moved.refused()
 
     @property
     def held(self) -> Sequence[Any]:
@@ -458,6 +474,7 @@ class GrownList(Gathered, Holder):
 
     def wholes(self) -> list[Any]:
         """The parts of all elements, stacked or as pieces."""
+        self.refuse_changed()
         found: list[list[torch.Tensor]] = []
         for each in list.__iter__(self):
             found.append(

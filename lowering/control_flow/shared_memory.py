@@ -226,32 +226,3 @@ def refuse_twice(written: Sequence[tuple[str, Any]]) -> None:
                 source=user_line(),
                 hint="use one of them",
             )
-
-
-class Moved:
-    """What stands in a list that grew in a loop on data, where another name than the loop's uses it: it refuses all."""
-
-    def __init__(self, name: str) -> None:
-        self.__dict__["name"] = name
-
-    @classmethod
-    def leave(cls, held: Any, name: str) -> None:
-        """Puts it into a list of Python's own."""
-        if type(held) is list:
-            held[:] = [cls(name)]
-
-    def refused(self, *_: Any, **__: Any) -> Any:
-        """Raises CaptureError."""
-        raise CaptureError(
-            f"the list {self.__dict__['name']!r} grows in a loop on data, and is used by another name, which does not",
-            source=user_line(),
-            hint="use the name by which it grows, and return it from the function that does that",
-        )
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = next(each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, cls))
-        return found.refused()
-
-    __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __add__ = __radd__ = __mul__ = __rmul__ = refused
-    __eq__ = __lt__ = __gt__ = __sub__ = __rsub__ = __int__ = __index__ = __float__ = __call__ = refused

@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 import attrs
 
+from lowering.control_flow.comprehensions import is_counting
 from lowering.control_flow.decisions import is_decision
 from lowering.control_flow.generation import Generation
 from lowering.control_flow.names import FUNCTIONS
@@ -188,12 +189,15 @@ def asks_nothing(test: ast.expr) -> bool:
 
 
 def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
-    """The decisions of a function at these places, with those that make their tests."""
+    """The decisions of a function at these places, with those that make their tests; where loops are among them, with
+    each `len(...)`, which may ask a list that a loop makes grow, by another name."""
     found: set[ast.AST] = set()
-    for each in decisions_in(function):
+    every = decisions_in(function)
+    for each in every:
         if place_of(each) in places:
             found |= {each, *parts_of(each)}
-    return found
+    loops = any(isinstance(each, ast.For | ast.While) for each in found)
+    return found | {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,7 +131,7 @@ def truth(value: Any) -> Any:
         return value
     if isinstance(value, NUMBERS):
         return value != 0
-    return bool(value)
+    return bool(Moved.followed(value))
 
 
 def as_tensor(value: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -412,3 +413,85 @@ def as_real(tensor: torch.Tensor) -> torch.Tensor:
 def as_complex(tensor: torch.Tensor) -> torch.Tensor:
     """What `as_real` was made of a complex tensor."""
     return tensor if tensor.is_complex() else torch.view_as_complex(tensor)
+
+
+# ---------------------------------------------------------------------------------------------- other names
+
+
+class Moved:
+    """What stands in a list that grows in a loop on data, where another name than the loop's uses it: it refuses all.
+    Behind the loop it knows what the list became: rewritten code goes on with that, and so do torch.cat and
+    torch.stack. `holder` is the list."""
+
+    def __init__(self, name: str, holder: Any) -> None:
+        self.__dict__.update(name=name, holder=holder, became=None)
+
+    @staticmethod
+    def leave(held: Any, name: str) -> Moved | None:
+        """Puts it into a list, or for each value into a dict."""
+        if type(held) is dict:
+            held.update(dict.fromkeys(held, Moved(name, held)))
+        if not isinstance(held, list):
+            return None
+        made = Moved(name, held)
+        list.__setitem__(held, slice(None), [made])
+        return made
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the list is as it was left: nobody changed it by another name."""
+        holder = self.__dict__["holder"]
+        return isinstance(holder, dict) or [*map(id, list.__iter__(holder))] == [id(self)]
+
+    @staticmethod
+    def followed(given: Any) -> Any:
+        """What a list became that a loop made grow; anything else as it is."""
+        found = next((each for each in given if type(each) is Moved), None) if type(given) is list else None
+        if found is None:
+            return given
+        became = found.__dict__["became"]
+        return found.refused() if became is None or found.is_elsewhere(given) else became
+
+    def is_elsewhere(self, given: Any) -> bool:
+        """Whether it stands in another list than the one that it was left in, or not alone."""
+        return self.__dict__["holder"] is not given or not self.is_alone
+
+    def refused(self, *_: Any, **__: Any) -> Any:
+        """Raises CaptureError."""
+        known = self.__dict__
+        kind, does = ("dict", "changes") if type(known["holder"]) is dict else ("list", "grows")
+        raise CaptureError(
+            f"the {kind} {known['name']!r} {does} in a loop on data, and is used by another name, which does not",
+            source=user_line(),
+            hint="use the name by which it grows, and return it from the function that does that",
+        )
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What torch gives of the lists that these became."""
+        new = [cls.followed(each) for each in args], {key: cls.followed(each) for key, each in (kwargs or {}).items()}
+        left = next((each for each in pytree.tree_leaves(new) if isinstance(each, cls)), None)
+        return left.refused() if left is not None else func(*new[0], **new[1])
+
+    __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __add__ = __radd__ = __mul__ = __rmul__ = refused
+    __eq__ = __lt__ = __gt__ = __sub__ = __rsub__ = __int__ = __index__ = __float__ = __call__ = refused
+
+
+@contextmanager
+def set_aside(holders: Sequence[tuple[Any, str]]) -> Iterator[None]:
+    """A block in which lists and dicts that a loop changes refuse to be used by another name than the loop's, since
+    they hold then what they held before it."""
+    before = [(holder, holder.copy() if type(holder) is dict else [*list.__iter__(holder)]) for holder, _ in holders]
+    try:
+        left = [Moved.leave(*each) for each in holders]
+        yield
+        for each in left:
+            if each is not None and not each.is_alone:
+                each.refused()
+    finally:
+        for holder, held in before:
+            if type(holder) is dict:
+                holder.clear()
+                holder.update(held)
+            else:
+                list.__setitem__(holder, slice(None), held)

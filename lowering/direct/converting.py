@@ -29,6 +29,7 @@ from lowering.fold.scope import bind_symbols, without_elements
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import involves_complex
 from lowering.tensors.promotion import cast, scalar
+from lowering.tensors.shaping import reshape
 
 META = torch.device("meta")
 
@@ -77,6 +78,9 @@ def info_of(func: Any) -> Info:
 
 QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm".split())
 """Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""
+
+KEEPING = frozenset({"aten::roll"})
+"""Operators that give the sizes of their first operand, put together of parts whose sizes hang on more."""
 
 SIZED_BY_DATA = frozenset(
     "nonzero masked_select nonzero_numpy unique_consecutive repeat_interleave _pack_padded_sequence "
@@ -213,12 +217,21 @@ def apply_converter(
 
 
 def with_known_sizes(made: Any, expected: Any) -> Any:
-    """A result with the sizes that are known of it where its type rule could not tell them."""
+    """A result with the sizes that are known of it where its type rule could not tell them; without axes whose length
+    is 1 at the sizes of a run, which is a condition."""
     if not isinstance(made, Value) or not isinstance(expected, Tensor) or not isinstance(made.type, Tensor):
         return made
+    if made.dtype is expected.dtype and made.rank > len(expected.shape) and is_part_of(expected.shape, made.shape):
+        return reshape(made, expected.shape)
     fresh = any(dims.is_fresh(s) for d in made.shape for s in dims.symbols_of(d))
     same = made.dtype is expected.dtype and made.rank == len(expected.shape)
     return made.with_type(expected) if fresh and same else made
+
+
+def is_part_of(few: Sequence[Any], many: Sequence[Any]) -> bool:
+    """Whether some sizes are others without a few of these."""
+    left = iter(many)
+    return all(any(size == each for each in left) for size in few)
 
 
 def contradiction(tracer: Tracer, func: Any, given: Any, wanted: Any) -> LoweringError:
@@ -347,10 +360,12 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
 
 
 def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
-    """A dimension that the type rule could not tell: of operands that are broadcast the one that they have in common,
-    which is kept as a condition; else a symbol that the data tells."""
+    """A dimension that the type rule could not tell: that of an operand whose sizes are kept; of operands that are
+    broadcast the one that they have in common, which is kept as a condition; else a symbol that the data tells."""
     if type(dim) is int or not any(dims.is_fresh(s) for s in dims.symbols_of(dim)):
         return dim
+    if func._schema.name in KEEPING:
+        return operands[0].shape[axis]
     flat = [v for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor) and v.rank >= -axis]
     aligned = [v.shape[axis] for v in flat]
     distinct: list[Any] = []

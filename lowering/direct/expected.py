@@ -18,6 +18,7 @@ from irkit.core.types import DType, Tensor
 from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.capture.guards.comparisons import as_said
+from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
 from lowering.records.types import DTYPES
@@ -29,6 +30,17 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank if rank else 0
 
 
+def is_asked(tracer: Tracer, question: Any, answer: bool) -> bool:
+    """The answer to a question of sizes that torch asks for the model: that of the sizes at hand, kept as a condition
+    where no branch holds it."""
+    asked = tracer.asked
+    node = SizeNode(asked, question, bool, answer)
+    told = asked.decide(node) if asked.decide is not None and not asked.silent else None
+    if told is None:
+        asked.condition(question, answer)
+    return answer
+
+
 def squeezed(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """squeeze(x), squeeze(x, dim), squeeze(x, dims)"""
     x = args[0]
@@ -37,8 +49,7 @@ def squeezed(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
     kept = []
     for axis, size in enumerate(x.shape):
         if axis in axes and type(size) is not int:
-            gone = tracer.asked.hint(size) == 1
-            tracer.asked.condition(sympy.Eq(size, 1), gone)
+            gone = is_asked(tracer, sympy.Eq(size, 1), tracer.asked.hint(size) == 1)
         else:
             gone = axis in axes and size == 1
         if not gone:
@@ -502,6 +513,14 @@ def require_shared_sizes(tracer: Tracer, func: Any, args: Sequence[Any]) -> None
             tracer.asked.equal(size, other)
         else:
             tracer.asked.equal(1, size if tracer.asked.hint(size) == 1 else other)
+
+
+def require_counts(tracer: Tracer, sizes: Sequence[Any]) -> None:
+    """Keeps that none of the sizes of a tensor that is made is below 0; nothing else tells what these are."""
+    for size in sizes:
+        tracer.loose.difference_update(symbol.name for symbol in dims.symbols_of(size))
+        if tracer.asked.decided("ge", size, 0) is not True:
+            tracer.asked.required(sympy.Ge(size, 0))
 
 
 def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:

@@ -33,7 +33,7 @@ from lowering.direct.converting import (
     with_known_sizes,
 )
 from lowering.direct.data import DATA, compute_nothing, seeded_draw
-from lowering.direct.expected import KNOWN, require_broadcast, require_masks, require_shared_sizes
+from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.points import FREE
@@ -207,6 +207,8 @@ def require_sizes(
     if info.pointwise or func._schema.name in MASKS:
         given, named = operands(tracer, func, args, kwargs)
         require_broadcast(tracer, leaves_of((*given, *named.values())))
+    elif (place := MAKING.get(func._schema.name)) is not None and len(args) > place and not info.writes:
+        require_counts(tracer, operands(tracer, func, args, kwargs)[0][place])
     elif takes_any_size(tracer, func, args, kwargs):
         refuse_untaken(Elsewhere(tracer, func, args, kwargs, results, info.device))
     else:
@@ -215,6 +217,13 @@ def require_sizes(
 
 MASKS = frozenset(("aten::__and__", "aten::__or__", "aten::__xor__"))
 """Operators on elements, too, which torch does not tag so."""
+
+
+MAKING = {
+    **dict.fromkeys((f"aten::{name}" for name in "zeros ones full empty rand randn".split()), 0),
+    **dict.fromkeys((f"aten::new_{name}" for name in "zeros ones full empty".split()), 1),
+}
+"""Operators that make a tensor of given sizes, by the place of these; all that they require is that none is below 0."""
 
 
 def takes_any_size(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

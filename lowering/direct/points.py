@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations, islice, product
+from itertools import combinations, product
 from typing import Any
 
 import attrs
@@ -15,10 +15,10 @@ import torch
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
-from irkit.dims.functions import number_of
 from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Questions
+from lowering.capture.guards.small_sizes import SIDE, bits_allowed, bits_by_size, others_of, size_at
 from lowering.capture.patches.shape_kernels import linalg_lstsq
 from lowering.direct.sizes import SizeNode
 
@@ -73,31 +73,15 @@ def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
 def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
     """Small sizes of names, which no condition excludes, that make a computed dimension a number; None where none is
     found."""
-    asked = tracer.asked
-    if dim not in tracer.small:
-        tracer.small[dim] = points_by_size(asked, dim)
-    every = tracer.small[dim].get(size, ())
-    return next((sizes for sizes in every if are_allowed(asked, {**asked.hints, **sizes})), None)
-
-
-def points_by_size(asked: Questions, dim: Any) -> dict[int, list[dict[str, int]]]:
-    """Small sizes of the names of a computed dimension, by the number that they make it."""
-    names = [s.name for s in dims.symbols_of(dim) if s.name in asked.hints]
-    found: dict[int, list[dict[str, int]]] = {}
-    for sizes in islice(product(range(SMALL), repeat=len(names)), SMALL**2):
-        point = dict(zip(names, sizes, strict=True))
-        try:
-            made = number_of(dim, {**asked.hints, **point})
-            whole = int(made)
-        except (ArithmeticError, TypeError, ValueError):
-            continue  # a quotient by 0
-        if made == whole:
-            found.setdefault(whole, []).append(point)
-    return found
-
-
-SMALL = 16
-"""Sizes below this are tried to make a computed dimension small."""
+    asked, known = tracer.asked, tracer.allowed
+    names = tuple(s.name for s in dims.symbols_of(dim) if s.name in asked.hints)
+    made = bits_by_size(dim, names, others_of(dim, names, asked.hints)).get(size, 0)
+    key = (names, len(asked.kept))
+    if made and key not in known:
+        conditions = (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
+        known[key] = bits_allowed(conditions, asked.ranges, names, asked.hints)
+    found = made & known[key] if made else 0
+    return size_at((found & -found).bit_length() - 1, names) if found else None
 
 
 def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[Any]:
@@ -200,7 +184,7 @@ def differ_somewhere(asked: Questions, one: Any, two: Any) -> bool:
     """Whether two dimensions that are equal in the example are not at other sizes of their names."""
     hints = asked.hints
     names = [s.name for s in {*dims.symbols_of(one), *dims.symbols_of(two)} if s.name in hints]
-    points = ({**hints, name: size} for name in names for size in range(1, 2 * hints[name] + SMALL))
+    points = ({**hints, name: size} for name in names for size in range(1, 2 * hints[name] + SIDE))
     return any(apart_at(one, two, point) for point in points)
 
 

@@ -125,11 +125,11 @@ class Tracer:
     those of parameters and buffers, `modules` the path of the module that is running, `visits` the calls of modules so
     far; `functions`, `above` and `below` are the modes through which torch hands over its operators. `others`
     are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so,
-    `told` what torch gave for which numbers, `allowed` what the conditions kept so far say of sizes, `small` which
-    small sizes make a computed dimension what; `loose` are symbols whose size is told by the operator that made them,
-    `dependent` those that hang on sizes in a way that no type rule tells. `met` has what is known of operators by what
-    they are called with, `sizes` those of types as torch sees them, by the identity of a type, `record` what this run
-    has met. In a trial `before` is what the run before it has met, `index` its values as they are at the trial's sizes,
+    `told` what torch gave for which numbers, `allowed` what the conditions kept so far say of sizes; `loose` are
+    symbols whose size is told by the operator that made them, `dependent` those that hang on sizes in a way that no
+    type rule tells. `met` has what is known of operators by what they are called with, `sizes` those of types as torch
+    sees them, by the identity of a type, `record` what this run has met. In a trial `before` is what the run before it
+    has met, `index` its values as they are at the trial's sizes,
     `point` these sizes, if they have no say on other names and the trial has met little for the first time, which
     `missed` counts. `alive` has weak references to the tensors that were made,
     `written` tells of each write when its memory was made, `drawn` has the lines that draw from generators that the
@@ -176,8 +176,7 @@ class Tracer:
     unexplained: dict[str, str] = attrs.field(factory=dict)
     required: set[Any] = attrs.field(factory=set)
     told: dict[Any, Any] = attrs.field(factory=dict)
-    allowed: dict[Any, bool] = attrs.field(factory=dict)
-    small: dict[Any, dict[int, list[dict[str, int]]]] = attrs.field(factory=dict)
+    allowed: dict[Any, Any] = attrs.field(factory=dict)
     calls: int = 0
     met: dict[Any, Entry] = attrs.field(factory=dict)
     kinds: dict[Any, int] = attrs.field(factory=dict)

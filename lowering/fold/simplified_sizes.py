@@ -35,7 +35,8 @@ def relying_on(sizes: Sizes, guards: Sequence[Guard], ranges: Mapping[str, Range
     equal: dict[Any, Any] = {}
     for guard in guards:
         if isinstance(guard.expr, sympy.Eq) and guard.kind == "guard":
-            equal |= solved(sizes, guard.expr)
+            found = solved(sizes, guard.expr)
+            equal |= {extreme: size for extreme, size in found.items() if is_told(extreme, size, ranges)}
     return attrs.evolve(sizes, relied=Relied(equal, ranges))
 
 
@@ -54,6 +55,11 @@ def solved(sizes: Sizes, relation: Any) -> dict[Any, Any]:
         return {}
     ((extreme, sign),) = terms.items()
     return {extreme: sympy.expand(extreme - sign * gap)}
+
+
+def is_told(extreme: Any, size: Dim, ranges: Mapping[str, Range]) -> bool:
+    """Whether what tells an extreme tells the size that it equals: names, and no number of data beside its own."""
+    return all(s in extreme.free_symbols or s.name in ranges for s in dims.symbols_of(size))
 
 
 @attrs.frozen

@@ -44,11 +44,15 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     def way(request: Request, known: Registrations) -> Run:
         return run(request, sizes, known, keep_sizes=asked.keeps, at_once=asked.at_once, for_tracer=asked.for_tracer)
 
-    request = with_deciding(found, known, way)
-    if not request.deciding.modules:
+    request, ran = with_deciding(found, known, way)
+    if ran is None or not request.deciding.modules:
         return found
+
+    def again(given: Request, known: Registrations) -> Run:
+        return ran if given is request else way(given, known)
+
     try:
-        other = opened_run(way, request, known, widen, True)
+        other = opened_run(again, request, known, widen, True)
     except (Exception, GivenUp):  # what branches make of a model need not be captured
         return found
     points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
@@ -60,24 +64,28 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     return attrs.evolve(other, notes=(*other.notes, f"{said}a branch of its own"))
 
 
-def with_deciding(found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]) -> Request:
+def with_deciding(
+    found: Found, known: Registrations, way: Callable[[Request, Registrations], Run]
+) -> tuple[Request, Run | None]:
     """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
-    that call them where their ways cannot be branches."""
+    that call them where their ways cannot be branches; and its run, None where no module decides, or none can."""
     request = found.run.request
-    deciding, new, last = Deciding(), modules_noted(found.run, Deciding()), Deciding()
+    deciding, new = Deciding(), modules_noted(found.run, Deciding())
+    last: tuple[Request, Run | None] = (request, None)
     for _ in range(RUNS if new else 0):
         deciding = Deciding(deciding.modules | new, deciding.given_up)
+        tried = attrs.evolve(request, deciding=deciding)
         try:
-            other = way(attrs.evolve(request, deciding=deciding), known)
+            other = way(tried, known)
         except GivenUp as told:
             deciding, new = deciding.giving_up(told.module), frozenset()
             continue
         except Exception:  # what branches make of a model need not be captured
             break
-        new, last = modules_noted(other, deciding), deciding
+        new, last = modules_noted(other, deciding), (tried, other)
         if not new:
             break
-    return attrs.evolve(request, deciding=last)
+    return last
 
 
 def modules_noted(found: Run, deciding: Deciding) -> frozenset[int]:

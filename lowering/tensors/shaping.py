@@ -131,13 +131,15 @@ def place_of(index: Dim, size: Dim) -> Dim:
         return dims.add(index, size)
     if _counts_from_the_front(index, size):
         return index
+    if dims.sub(index, size) == -2:  # of one element it is -1, the first one again
+        return dims.maximum(0, index)
     from_end = dims.minimum(1, dims.maximum(0, dims.mul(index, -1)))
     return dims.add(index, dims.mul(size, from_end))
 
 
 def _counts_from_the_front(index: Any, size: Dim) -> bool:
     """True for an index that is known to do so wherever the dimension has an element: `size - 1`."""
-    if index.is_nonnegative:
+    if index.is_nonnegative or dims.sub(index, size) == -1:
         return True
     return isinstance(size, sympy.Symbol) and bool(sympy.expand(index.subs(size, size + 1)).is_nonnegative)
 

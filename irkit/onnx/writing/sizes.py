@@ -249,15 +249,26 @@ class Sizes:
         parts: list[float] = [self._expression_cost(a) if not a.is_number else 0 for a in size.args]
         return sum(parts) + max(len(size.args) - 1, 1) + extra
 
-    def _line(self, symbol: Any) -> tuple[Dim, int, int] | None:
-        """(size, slope, offset) of a size that stands in some shape and is slope * symbol + offset."""
+    def _line(self, symbol: Any, others: bool = True) -> tuple[Dim, int, Dim] | None:
+        """(size, slope, rest) of a size that stands in some shape and is slope * symbol + rest, where that is a number,
+        or else of other symbols that are bound."""
         candidates: list[Any] = [*self._outer, *self._inner]
+        found: tuple[Dim, int, Dim] | None = None
         for size in candidates:
-            if dims.symbols_of(size) == (symbol,) and size.is_polynomial(symbol):
-                slope, offset = size.coeff(symbol, 1), size.coeff(symbol, 0)
-                if sympy.degree(size, symbol) == 1 and slope.is_Integer and offset.is_Integer:
-                    return size, int(slope), int(offset)
-        return None
+            symbols = dims.symbols_of(size)
+            if symbol not in symbols or not (others or symbols == (symbol,)) or not size.is_polynomial(symbol):
+                continue
+            slope = size.coeff(symbol, 1)
+            rest = dims.sub(size, slope * symbol) if slope.is_Integer and sympy.degree(size, symbol) == 1 else symbol
+            if type(rest) is int:
+                return size, int(slope), rest
+            if found is None and symbol not in dims.symbols_of(rest) and all(map(self._stands, dims.symbols_of(rest))):
+                found = size, int(slope), rest
+        return found
+
+    def _stands(self, symbol: Any) -> bool:
+        """Whether a symbol is bound without others."""
+        return symbol in self._scalars or self._place(symbol) is not None or self._line(symbol, False) is not None
 
     def _solved(self, symbol: Any) -> Value:
         """A symbol that stands in no shape by itself: solved from a linear expression that does."""
@@ -268,10 +279,10 @@ class Sizes:
                 source=str(self.origin),
                 hint="give shape_vector the value whose shape it comes from",
             )
-        size, slope, offset = line
+        size, slope, rest = line
         found = self.expression(size)
-        if offset:
-            found = self._node("Sub", [found, self._constant((offset,))])
+        if rest != 0:
+            found = self._node("Sub", [found, self.expression(rest)])
         return found if slope == 1 else self._node("Div", [found, self._constant((slope,))])
 
     def _arithmetic(self, size: Any) -> Value:

@@ -344,3 +344,23 @@ def test_a_size_without_the_last_part_that_does_not_fill_a_chunk_is_not_above_it
     assert dims.bounds(twice, {}) == Range(0, 4)
     for size in (0, 1, 7, 8, 23):
         assert dims.evaluate(dims.sub(n, whole), {"n": size}) == size % 8
+
+
+def test_a_sum_with_an_extreme_in_it_is_as_with_either_side() -> None:
+    n, m = dims.symbol("n"), dims.symbol("m")
+    most, least = dims.maximum(0, dims.sub(n, 3)), dims.minimum(n, m)
+    assert dims.bounds(dims.sub(n, most), {}) == Range(0, 3)
+    assert dims.bounds(dims.sub(dims.add(n, m), least), {}) == Range(0, None)
+    assert dims.bounds(dims.sub(least, n), {}).hi == 0
+    assert dims.maximum(0, dims.sub(n, most)) == dims.sub(n, most)
+    for first, second in itertools.product(range(6), repeat=2):
+        at = {"n": first, "m": second}
+        assert dims.evaluate(dims.sub(n, most), at) >= 0 and dims.evaluate(dims.sub(least, n), at) <= 0
+
+
+@pytest.mark.parametrize("text", ["(n - n % 2) // 2", "(n + m - (n + m) % 3) // 3", "(n + 7 - (n + 7) % 4) // 4"])
+def test_a_quotient_without_its_remainder_is_that_of_the_whole(text: str) -> None:
+    found = notation.parse(text)
+    assert "%" not in notation.text(found)
+    for n, m in itertools.product(range(9), repeat=2):
+        assert dims.evaluate(found, {"n": n, "m": m}) == eval(text, {"n": n, "m": m})

@@ -111,6 +111,13 @@ def test_a_symbol_in_a_linear_size_is_solved() -> None:
     agrees(graph, [zeros(9)], [zeros(1)])
 
 
+def test_a_symbol_in_a_sum_with_others_that_are_known_is_solved() -> None:
+    x, y = param(tensor("f32", B)), param(tensor("f32", 2 * S + dims.floordiv(B + 1, 2), 3))
+    session = sessions.session(irkit.to_proto(Graph((x, y), (irkit.shape_vector((S, B)),))))
+    for b, s in SIZES:
+        assert session.run([zeros(b), zeros(2 * s + (b + 1) // 2, 3)])[0].tolist() == [s, b]
+
+
 def test_what_stands_in_a_shape_is_not_computed() -> None:
     x = param(tensor("f32", B, S, dims.floordiv(S + 3, 2)))
     assert kinds(Graph((x,), (irkit.shape_vector((dims.floordiv(S + 3, 2),)),))) == ["Shape"]

@@ -293,3 +293,23 @@ def test_lists_gain_as_many_numbers_in_a_round_as_data_tells(of: Callable[[Tenso
     for grids in ([[1, 1]], [[0, 4], [2, 7], [1, 1], [4, 2]], [[3, 3], [3, 3]], [[0, 1]]):
         given = torch.tensor(grids)
         same(program(given), of(given))
+
+
+def masks(x: Tensor) -> Any:
+    """Rows of masks for segments and what is to their right, as streaming encoders make them."""
+    length = x.shape[0] - 2
+    count = (length + 3) // 4
+    right, own = [], []
+    both = [right, own]
+    for i in range(count):
+        widths = [i * 2, 2, (count - i - 1) * 2, i * 4, min(4, length - i * 4), length - min(i * 4 + 4, length)]
+        right.append(torch.cat([torch.full((2, width), float(k)) for k, width in enumerate(widths)], 1))
+        own.append(torch.cat([torch.zeros(min(4, length - i * 4), width) for width in widths], 1))
+    return torch.cat([torch.cat(each) for each in both]) + x.sum()
+
+
+def test_masks_of_segments_are_as_in_eager() -> None:
+    program = irkit.to_onnx(masks, (torch.rand(12),), dynamic_shapes=({0: "n"},), rewrite=True)
+    for size in (3, 5, 6, 7, 12, 31):
+        x = torch.rand(size)
+        torch.testing.assert_close(program(x), masks(x))

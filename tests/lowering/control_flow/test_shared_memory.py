@@ -125,6 +125,70 @@ def list_that_a_function_fills(x: Tensor, n: Tensor) -> Any:
     return torch.cat(out)
 
 
+def lists_in_a_list(x: Tensor, n: Tensor) -> Any:
+    found: list[Tensor] = []
+    more: list[Tensor] = []
+    both = [found, more]
+    for k in n.tolist():
+        found.append(x * k)
+        more.append(x[:k])
+    return torch.cat([torch.cat(each) for each in both])
+
+
+def list_of_another_name(x: Tensor, n: Tensor) -> Any:
+    found: list[Tensor] = []
+    same = found
+    for k in n.tolist():
+        found.append(x * k)
+    found.append(x)
+    return torch.stack(same) * len(same)
+
+
+def list_that_is_replaced(x: Tensor, n: Tensor) -> Any:
+    found: list[Tensor] = []
+    before = [found]
+    for k in n.tolist():
+        found.append(x * k)
+    found = found + [x]  # noqa: RUF005 - what irkit takes
+    return torch.stack(before[0]).sum() + torch.stack(found) * len(before[0])
+
+
+def length_in_a_round(x: Tensor, n: Tensor) -> Any:
+    found: list[Tensor] = []
+    same = [found]
+    for k in n.tolist():
+        found.append(x * k)
+        x = x + len(same[0])
+    return torch.stack(found)
+
+
+def last_element_in_a_round(x: Tensor, n: Tensor) -> Any:
+    found = [x]
+    same = [found]
+    for k in n.tolist():
+        found.append(x * k)
+        x = x + same[0][-1]
+    return torch.stack(found)
+
+
+def list_appended_to_by_another_name(x: Tensor, n: Tensor) -> Any:
+    found: list[Tensor] = []
+    same = [found]
+    for k in n.tolist():
+        found.append(x * k)
+    same[0].append(x)
+    return torch.stack(found)
+
+
+def dict_in_a_round(x: Tensor, n: Tensor) -> Any:
+    found = {"sum": x * 0}
+    same, y = [found], x * 0
+    for k in n.tolist():
+        found["sum"] = found["sum"] + x * k
+        y = y + same[0]["sum"]
+    return y
+
+
 def row_that_the_next_round_writes(x: Tensor, n: Tensor) -> Any:
     y = (x * 1).reshape(-1, 1)
     before = y[0] * 1
@@ -146,7 +210,8 @@ REFUSED = (
     appended_view_of_what_a_loop_writes, appended_tensor_that_the_next_round_writes,
     appended_view_of_what_is_written_later, element_that_is_written, element_of_a_ragged_list_that_is_written,
     view_that_a_loop_leaves, variable_written_in_a_round_that_is_a_view_after_it, view_that_a_branch_leaves,
-    one_of_two_tensors, both_written_in_a_branch, both_written_in_a_loop, list_of_two_names, list_that_a_function_fills,
+    one_of_two_tensors, both_written_in_a_branch, both_written_in_a_loop, list_of_two_names,
+    length_in_a_round, last_element_in_a_round, list_appended_to_by_another_name, dict_in_a_round,
     row_that_the_next_round_writes, row_of_what_a_round_writes,
 )  # fmt: skip
 
@@ -204,6 +269,7 @@ def view_that_a_branch_writes(x: Tensor, n: Tensor) -> Any:
 FOLLOWED = (
     written_behind_a_branch_that_may_pass_it_on, appended_before_it_is_written_anew, views_of_what_is_not_written,
     sums_of_what_a_loop_writes, another_name_of_what_a_loop_writes, view_that_a_branch_writes,
+    list_that_a_function_fills, lists_in_a_list, list_of_another_name, list_that_is_replaced,
 )  # fmt: skip
 EXAMPLE = (torch.arange(6.0), torch.tensor([2, 3]))
 SHAPES = ({0: "a"}, {0: "b"})

@@ -12,6 +12,8 @@ import torch
 from torch.nn.functional import interpolate, pad
 
 import irkit
+from lowering.direct.run import run
+from lowering.size_branches import tracing
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31)
 
@@ -166,3 +168,19 @@ def test_joined_sizes_are_told_in_their_shortest_form() -> None:
     shapes = ({1: "n"},)
     program = irkit.to_onnx(model, (torch.randn(2, 16, 4),), dynamic_shapes=shapes, rewrite=True, capture="direct")
     assert str(program.graph.results[0].type) == "f32[2, (n + 3) // 4, 4]"
+
+
+def test_a_run_in_which_ways_are_branches_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made.append(len(args[0].deciding.modules))
+        return run(*args, **kwargs)
+
+    monkeypatch.setattr(tracing, "run", counted)
+    model = torch.nn.Sequential(Windows(4)).eval()
+    program = irkit.to_onnx(model, (torch.rand(2, 8, 4),), dynamic_shapes=({1: "n"},), rewrite=True)
+    assert made == [1]
+    for size in SIZES:
+        x = torch.rand(2, size, 4)
+        torch.testing.assert_close(program(x), model(x))
