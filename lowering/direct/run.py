@@ -39,6 +39,7 @@ from lowering.direct.caches import Unequal
 from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
+from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
@@ -177,14 +178,13 @@ def run_once(
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
-        returned = module(*args, **kwargs)
+        returned = with_tensors(module(*args, **kwargs), known)
         refuse_changed(tracer)
         if parts.have_other_buffers():
             with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
                 for name, buffer in module.named_buffers():
                     if name in parts.buffers and buffer is not parts.buffers[name]:
                         rebind(tracer, name, parts.buffers[name], buffer)
-    known.include(returned)
     results, spec = pytree.tree_flatten(returned)
     for each in results:
         if type(each) is Traced:
@@ -193,6 +193,18 @@ def run_once(
     changed += [BEGUN.format(each) for each in begun]
     changed += [DRAWN.format(line) for line in tracer.drawn]
     return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), training, tuple(changed))
+
+
+def with_tensors(returned: Any, known: Registrations) -> Any:
+    """What a model returned, with the tensors of lists whose lengths only data tells; `known` learns its classes."""
+    known.include(returned)
+    leaves, spec = pytree.tree_flatten(returned)
+    if not any(isinstance(each, Gathered) for each in leaves):
+        return returned
+    made = [each.returned() if isinstance(each, Gathered) else each for each in leaves]
+    found = pytree.tree_unflatten(made, spec)
+    known.include(found)
+    return found
 
 
 def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
