@@ -226,6 +226,16 @@ class GrowingList(list[Any]):
     def copy(self) -> GrowingList:
         return self
 
+    def begun(self) -> GrowingList:
+        """The list as a branch in the round finds it, which notes what the branch appends."""
+        return GrowingList(self.name, lambda: self[-1])
+
+    def told(self) -> list[Any]:
+        """What a branch appended. Raises CaptureError where it did so at the front, or all elements of another list."""
+        if self.at_front or self.spliced is not None:
+            self.refused()
+        return self.gained
+
     def __getitem__(self, place: Any) -> Any:
         if type(place) is not int or place != -1 or self.at_front:
             self.refused()
