@@ -120,3 +120,15 @@ def test_the_first_of_a_size_that_is_one_in_the_example_is_broadcast_to_any(n: i
         assert torch.equal(program(call), centred(call)), size
     with pytest.raises(IrkitError):
         program(torch.rand(2, 3, 3))
+
+
+def test_what_a_padding_of_data_takes_off_is_held_against_the_size() -> None:
+    def padded(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(x, (0, count.item()))  # type: ignore[arg-type]
+
+    program = irkit.to_onnx(padded, (torch.rand(2, 8), torch.tensor(-5)), dynamic_shapes=({1: "n"}, None))
+    for n, count in ((8, -5), (8, -8), (3, -2), (3, -3), (3, 4), (1, 0)):
+        call = torch.rand(2, n), torch.tensor(count)
+        assert torch.equal(program(*call), padded(*call)), (n, count)
+    with pytest.raises(IrkitError):
+        program(torch.rand(2, 3), torch.tensor(-4))

@@ -138,7 +138,7 @@ def second_try(
     if ready and first:
         row = as_prepared(row, model, *ready)
         fixes = row.verdict == FAILS
-    if fixes or row.verdict == REFUSES:
+    if fixes or row.verdict == REFUSES or (row.verdict == FAILS and ready is None):
         rewritten = exported(told, model, sets, answers, rewrite=True)
         if rewritten.verdict in (RIGHT, RANDOM):
             return attrs.evolve(rewritten, verdict=REWRITTEN)
