@@ -121,7 +121,7 @@ class Mod(_Picked):
 
 def _whole_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
     """a / b where b, which is no sum, is a factor of each part of a: (n*Max(k, m) + 2*n) / n is Max(k, m) + 2."""
-    parts: Any = () if b.is_Add else sympy.Add.make_args(a)  # pyright: ignore[reportUnknownMemberType]
+    parts: Any = () if b.is_Add else sympy.Add.make_args(a)
     quotients = [part / b for part in parts] if len(parts) <= PARTS else []
     return sympy.Add(*quotients) if quotients and all(map(signs.is_whole, quotients)) else None
 

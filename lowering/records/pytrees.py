@@ -132,7 +132,8 @@ class Registrations:
         elif FIELDS in vars(kind):
             register_fields(kind, vars(kind)[FIELDS])
         elif OPENED in vars(kind):
-            pytree.SUPPORTED_NODES[kind] = pytree.NodeDef(kind, *vars(kind)[OPENED], None)
+            flatten, unflatten = vars(kind)[OPENED]
+            pytree.SUPPORTED_NODES[kind] = pytree.NodeDef(kind, flatten, unflatten, None)
         elif dataclasses.is_dataclass(kind):
             pytree.register_dataclass(kind, serialized_type_name=serialized_name(kind))
         else:

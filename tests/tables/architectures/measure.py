@@ -280,18 +280,15 @@ class Wider(TorchFunctionMode):
         """What torch gives for the wider types."""
         given = {k: WIDER.get(v, v) if isinstance(v, torch.dtype) else v for k, v in (kwargs or {}).items()}
         wider = [WIDER.get(each, each) if isinstance(each, torch.dtype) else each for each in args]
-        if getattr(func, "__name__", "") == "_grouped_mm" and wider[0].dtype is torch.float64:
-            return grouped_product(*wider, **given)
+        if getattr(func, "__name__", "") == "_grouped_mm" and [each.dim() for each in args] == [2, 3]:
+            return grouped_product(wider[0], wider[1], given["offs"])
         return (torch.Tensor.double if func is torch.Tensor.float else func)(*wider, **given)
 
 
-def grouped_product(
-    rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor | None = None, bias: Any = None, out_dtype: Any = None
-) -> torch.Tensor:
-    """torch._grouped_mm, which torch does not have for float64: rows up to each end times a matrix of their own."""
-    if offs is None or rows.dim() != 2 or matrices.dim() != 3 or bias is not None:
-        return torch._grouped_mm(rows, matrices, offs=offs, bias=bias, out_dtype=out_dtype)  # which refuses it
-    parts = rows.split(torch.diff(offs, prepend=offs.new_zeros(1)).tolist())
+def grouped_product(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """torch._grouped_mm(rows, matrices, offs=ends), which torch does not have for float64: the rows up to each end times a
+    matrix of their own."""
+    parts = rows.split(torch.diff(ends, prepend=ends.new_zeros(1)).tolist())
     return torch.cat([part @ matrix for part, matrix in zip(parts, matrices, strict=True)])
 
 
