@@ -286,8 +286,8 @@ class Wider(TorchFunctionMode):
 
 
 def grouped_product(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """torch._grouped_mm(rows, matrices, offs=ends), which torch does not have for float64: the rows up to each end times a
-    matrix of their own."""
+    """torch._grouped_mm(rows, matrices, offs=ends), which torch does not have for float64: the rows up to each end
+    times a matrix of their own."""
     parts = rows.split(torch.diff(ends, prepend=ends.new_zeros(1)).tolist())
     return torch.cat([part @ matrix for part, matrix in zip(parts, matrices, strict=True)])
 
