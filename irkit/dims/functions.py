@@ -85,6 +85,8 @@ class FloorDiv(_IntegerFunction):
             if isinstance(a, cls) and isinstance(a.args[1], Integer) and a.args[1] > 0:
                 return cls(a.args[0], a.args[1] * b)
             return None
+        if (whole := _whole_quotient(a, b)) is not None:
+            return whole
         short = signs.is_small(b) and len(sympy.Add.make_args(a)) <= PARTS and not b.has(_IntegerFunction)  # pyright: ignore[reportUnknownMemberType]
         quotient = sympy.cancel(a / b) if short else a / b
         return quotient if signs.is_whole(quotient) and quotient.is_polynomial() else None  # pyright: ignore[reportUnknownMemberType]
@@ -113,10 +115,17 @@ class Mod(_Picked):
                 return Integer(0)
             if whole != 0:
                 return cls(rest, b)
-        return None
+        return None if _whole_quotient(a, b) is None else Integer(0)
 
     def _eval_is_nonnegative(self) -> bool | None:
         return True if signs.is_nonnegative(self.args[1]) else None
+
+
+def _whole_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
+    """a / b where b, which is no sum, is a factor of each part of a: (n*Max(k, m) + 2*n) / n is Max(k, m) + 2."""
+    parts: Any = () if b.is_Add else sympy.Add.make_args(a)
+    quotients = [part / b for part in parts] if len(parts) <= PARTS else []
+    return sympy.Add(*quotients) if quotients and all(map(signs.is_whole, quotients)) else None
 
 
 class Max(_Picked):

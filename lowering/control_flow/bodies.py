@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.control_flow.rows import GrowingList
 from lowering.control_flow.values import NUMBERS, Outer, as_complex, as_real, as_tensor, is_of_data, is_open
 from lowering.direct.functions.arrays import Array
 from lowering.direct.tensors import Traced
@@ -165,14 +166,17 @@ class Written:
     def begin(self, inside: Any) -> Any:
         """The copy for one body, of the stand-in of the object."""
         self.inside = inside
-        self.copy = inside.clone() if isinstance(inside, torch.Tensor) else inside.copy()
+        if isinstance(inside, GrowingList):
+            self.copy = inside.begun()
+        else:
+            self.copy = inside.clone() if isinstance(inside, torch.Tensor) else inside.copy()
         return self.copy
 
     def content(self) -> Any:
         """What the object holds at the end of a body."""
         if not isinstance(self.copy, torch.Tensor):
             self.changed = True
-            return self.copy
+            return self.copy.told() if isinstance(self.copy, GrowingList) else self.copy
         handle = self.copy.handle if isinstance(self.copy, Traced) else None
         wrote = self.copy._version > 0 if handle is None else handle.memory.version > 0
         self.changed = self.changed or wrote
@@ -184,6 +188,8 @@ class Written:
             return self.original
         if isinstance(self.original, torch.Tensor):
             self.original.copy_(new)
+        elif isinstance(self.original, GrowingList):
+            self.original.extend(new)
         elif isinstance(self.original, list):
             self.original[:] = new
         else:
@@ -195,7 +201,7 @@ class Written:
 def is_copied(value: Any) -> bool:
     """Whether a body writes a copy of an object."""
     tensor = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
-    return tensor or type(value) in CONTAINERS
+    return tensor or type(value) in CONTAINERS or isinstance(value, GrowingList)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import torch
 
 from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
+from lowering.control_flow.rows import GrowingList
 from lowering.control_flow.shared_memory import Left, link_alike, link_results, memories_around, refuse_twice
 from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
 
@@ -92,7 +93,9 @@ class Branches:
             after = end_attributes(self.attributes, self.kept)
         found = list(result) if self.names else [result]
         by_name = {self.params[place]: each for place, each in self.places.items()}
-        for number, name in enumerate(self.names):
+        for number, name in enumerate(self.names or [""]):
+            if isinstance(found[number], GrowingList) and found[number] is not copy_of(by_name.get(name)):
+                found[number].refused()
             if name in by_name:
                 by_name[name].same.append(found[number] is by_name[name].copy)
         contents = [each.content() for each in self.places.values()]
@@ -132,6 +135,8 @@ class Branches:
             content = each.end(rebuilt(next(slots), tensors, partial(Undefined, self.params[place], ONE)))
             if self.params[place] in self.names and all(each.same[-2:]):
                 found[self.names.index(self.params[place])] = content
+            elif self.params[place] in self.names and isinstance(each.original, GrowingList):
+                each.original.refused()
             contents.append(content)
         for (holder, name), each in zip(self.attributes, self.kept, strict=True):
             set_attribute(holder, name, each, rebuilt(next(slots), tensors, partial(Undefined, name, ONE)))
@@ -139,6 +144,11 @@ class Branches:
         for left in self.left:
             link_results(left, every)
         return tuple(found) if self.names else found[0]
+
+
+def copy_of(written: Written | None) -> Any:
+    """What a body writes in the stead of an object; None where it writes none."""
+    return None if written is None else written.copy
 
 
 def nothing(name: str, value: Any) -> Undefined:
@@ -183,5 +193,7 @@ def set_attribute(holder: Any, name: str, kept: Written | None, new: Any) -> Non
     """Gives an attribute what the bodies made of it, in place where they wrote it so."""
     if kept is not None and all(kept.same[-2:]):
         kept.end(new)
+    elif kept is not None and isinstance(kept.original, GrowingList):
+        kept.original.refused()
     elif not isinstance(new, Undefined) and getattr(holder, name, MISSING) is not new:
         setattr(holder, name, new)

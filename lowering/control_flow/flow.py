@@ -215,9 +215,14 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
     if make is sum:
         return for_(found, lambda element, total: (total + value(element),), (0,), names="sum")[0]
     if each is None and found.stacked is not None:
-        return GrownList.of(found.stacked(), "list")
+        return GrownList.of(found.stacked(), make.__name__, make)
     made = for_(found, longer, ([],), names="list", written="list")[0]
-    return traceable(make)(made) if make in (max, min) else made
+    if make in (max, min):
+        return traceable(make)(made)
+    if not isinstance(made, GrownList):
+        return make(made)
+    made.made = make
+    return made
 
 
 def repeated(elements: list[Any], times: Any) -> Any:

@@ -11,6 +11,7 @@ import torch
 
 from irkit.support.arguments import type_text
 from lowering.control_flow.pieces import SOME, Blocks, Pieces, even_pieces, joined_parts, split_pieces
+from lowering.control_flow.returned import Returned
 from lowering.control_flow.shared_memory import Holder, link_element
 from lowering.control_flow.values import (
     LEAF,
@@ -157,12 +158,12 @@ def open_split(given: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
     """torch.split(given, split_size, dim), to be iterated over."""
     if isinstance(split_size, list | tuple) or not varies(given.shape[dim]):
         return given.split(split_size, dim)
-    return GrownList.of_pieces(even_pieces(given, split_size, dim), "list")
+    return GrownList.of_pieces(even_pieces(given, split_size, dim))
 
 
 def split_by_list(given: torch.Tensor, lengths: Any, dim: int = 0) -> Any:
     """torch.split(given, lengths, dim), by a list of numbers whose length varies"""
-    return GrownList.of_pieces(split_pieces(given, GrownList.wholes(lengths)[0], dim), "list")
+    return GrownList.of_pieces(split_pieces(given, GrownList.wholes(lengths)[0], dim))
 
 
 def different_numbers(given: Any) -> GrownList | None:
@@ -173,7 +174,7 @@ def different_numbers(given: Any) -> GrownList | None:
         whole = given.gathered(None) if all(leaf.kind == "int" for leaf in given.element.leaves) else None
     else:
         whole = tensor_of(given, None) if all(isinstance(each, int | torch.SymInt) for each in given) else None
-    return None if whole is None or whole.dim() != 1 else GrownList.of(whole.unique(), "set")
+    return None if whole is None or whole.dim() != 1 else GrownList.of(whole.unique(), "set", set)
 
 
 def open_len(given: Any) -> Any:
@@ -226,6 +227,16 @@ class GrowingList(list[Any]):
 
     def copy(self) -> GrowingList:
         return self
+
+    def begun(self) -> GrowingList:
+        """The list as a branch in the round finds it, which notes what the branch appends."""
+        return GrowingList(self.name, lambda: self[-1])
+
+    def told(self) -> list[Any]:
+        """What a branch appended. Raises CaptureError where it did so at the front, or all elements of another list."""
+        if self.at_front or self.spliced is not None:
+            self.refused()
+        return self.gained
 
     def __getitem__(self, place: Any) -> Any:
         if type(place) is not int or place != -1 or self.at_front:
@@ -396,9 +407,9 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
 
 class GrownList(Gathered, Holder):
     """A list to which a loop on data added: what it held before, and `Rows`. It is read by number, in parts, by a loop,
-    by torch.stack, torch.cat and torch.tensor."""
+    by torch.stack, torch.cat and torch.tensor. `made` is what it is in eager: a list, a tuple or a set."""
 
-    def __init__(self, held: Iterable[Any], element: Element, name: str) -> None:
+    def __init__(self, held: Iterable[Any], element: Element, name: str, made: type = list) -> None:
         every = [*held]
         if any(isinstance(each, Rows) and each.element.spec != element.spec for each in every):
             raise CaptureError(
@@ -407,7 +418,7 @@ class GrownList(Gathered, Holder):
                 hint="use a list for each",
             )
         super().__init__(every)
-        self.name, self.element = name, element
+        self.name, self.element, self.made = name, element, made
         self.moved: Moved | None = None
 
     def left_in(self, holder: list[Any]) -> None:
@@ -435,11 +446,11 @@ class GrownList(Gathered, Holder):
         return cls([rows, *held] if at_front else [*held, rows], rows.element, name)
 
     @classmethod
-    def of(cls, stacked: torch.Tensor, name: str) -> GrownList:
+    def of(cls, stacked: torch.Tensor, name: str, made: type = list) -> GrownList:
         """The list of the rows of a tensor; of numbers where it has one dimension of integers."""
         number = stacked.dim() == 1 and stacked.dtype is torch.int64
         element = Element(LEAF, (Leaf("int" if number else "tensor"),))
-        return cls([Rows([stacked], element)], element, name)
+        return cls([Rows([stacked], element)], element, name, made)
 
     @classmethod
     def of_numbers(cls, stacked: torch.Tensor) -> GrownList:
@@ -461,16 +472,20 @@ class GrownList(Gathered, Holder):
         return cls([Rows(parts, made, [element])], made, "list")
 
     def __add__(self, other: Any) -> Any:
-        return GrownList([*items_of(self), *items_of(other)], self.element, self.name)
+        return GrownList([*items_of(self), *items_of(other)], self.element, self.name, self.made)
 
     def __radd__(self, other: Any) -> Any:
-        return GrownList([*items_of(other), *items_of(self)], self.element, self.name)
+        return GrownList([*items_of(other), *items_of(self)], self.element, self.name, self.made)
 
     @classmethod
-    def of_pieces(cls, pieces: Pieces, name: str) -> GrownList:
-        """The list of pieces of unequal lengths."""
+    def of_pieces(cls, pieces: Pieces) -> GrownList:
+        """The tuple of pieces of unequal lengths."""
         element = Element(LEAF, (Leaf("tensor"),))
-        return cls([Rows([pieces], element)], element, name)
+        return cls([Rows([pieces], element)], element, "tuple", tuple)
+
+    def returned(self) -> Returned:
+        """What a program returns for it."""
+        return Returned.of(self.made, self.element.spec, self.element.leaves, self.wholes())
 
     def wholes(self) -> list[Any]:
         """The parts of all elements, stacked or as pieces."""
@@ -533,7 +548,7 @@ class GrownList(Gathered, Holder):
                 hint="reverse all of it, or take the part first",
             )
         taken = [each.flip(0) if backwards else each[place] for each in wholes]
-        return GrownList([Rows(taken, self.element)], self.element, self.name)
+        return GrownList([Rows(taken, self.element)], self.element, self.name, self.made)
 
     def __iter__(self) -> Any:
         columns = [each.unbind(0) for each in self.wholes()]

@@ -373,11 +373,13 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
         if each != 1 and not any(dims.same(each, d) is True for d in distinct):
             distinct.append(each)
     if len(distinct) > 1 and all(tracer.asked.hint(d) in (size, 1) for d in distinct):
-        wide = [d for d in distinct if tracer.asked.hint(d) == size]
+        ones = [d for d in distinct if tracer.asked.hint(d) != size or (size == 1 and dims.bounds(d, {}).hi == 1)]
+        ones = ones if len(ones) < len(distinct) else [d for d in distinct if tracer.asked.hint(d) != size]
+        wide = [d for d in distinct if d not in ones]
         if wide:
             chosen = min(wide, key=lambda d: len(str(d)))
             for each in distinct:
-                tracer.asked.equal(each, chosen if tracer.asked.hint(each) == size else 1)
+                tracer.asked.equal(each, 1 if each in ones else chosen)
             return chosen
     made = tracer.found.get(tracer.counted) or tracer.fresh_symbol(size)
     if tracer.counted is not None:

@@ -397,10 +397,8 @@ def binned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
 def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """_pad_circular(x, pad): of what is left once it is cropped there must be something to repeat"""
     x, pad = args[:2]
-    for i in range(len(pad) // 2):
+    for i, left in enumerate(cropped(x, pad)):
         sides = pad[2 * i : 2 * i + 2]
-        cropped = [dims.minimum(side, 0) for side in sides]
-        left = dims.add(dims.add(x.shape[-1 - i], cropped[0]), cropped[1])
         if any(tracer.asked.hint(side) > 0 for side in sides) and type(left) is not int:
             tracer.asked.required(sympy.Ge(left, 1))
     return None
@@ -409,7 +407,18 @@ def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any)
 def padded(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """pad(x, pad, mode)"""
     mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
-    return wrapped_around(tracer, args, kwargs, twins) if mode == "circular" else None
+    if mode == "circular":
+        return wrapped_around(tracer, args, kwargs, twins)
+    for left in cropped(args[0], args[1]) if mode == "constant" else ():
+        if type(left) is not int:
+            tracer.asked.required(sympy.Ge(left, 0))
+    return None
+
+
+def cropped(x: Value, pad: Sequence[Any]) -> list[Any]:
+    """The sizes of the last dimensions, from the last one on, less what a negative padding takes off."""
+    taken = [[dims.minimum(side, 0) for side in pad[2 * i : 2 * i + 2]] for i in range(len(pad) // 2)]
+    return [dims.add(dims.add(x.shape[-1 - i], first), last) for i, (first, last) in enumerate(taken)]
 
 
 def unpacked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:

@@ -40,6 +40,7 @@ from lowering.direct.caches import Unequal
 from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
+from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
@@ -180,9 +181,11 @@ def run_once(
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
+        known.include(returned)
+        results, spec = pytree.tree_flatten(returned)
+        if any(isinstance(each, Gathered) for each in results):
+            results, spec = with_tensors(results, spec, known)
         refuse_changed(tracer)
-    known.include(returned)
-    results, spec = pytree.tree_flatten(returned)
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
@@ -199,6 +202,16 @@ def rebind_buffers(tracer: Tracer, request: Request) -> None:
         for name, buffer in request.module.named_buffers():
             if name in before and buffer is not before[name]:
                 rebind(tracer, name, before[name], buffer)
+
+
+def with_tensors(
+    results: Sequence[Any], spec: pytree.TreeSpec, known: Registrations
+) -> tuple[list[Any], pytree.TreeSpec]:
+    """The leaves and the structure of what a model returned, with the tensors of lists whose lengths only data tells;
+    `known` learns its classes."""
+    found = pytree.tree_unflatten([each.returned() if isinstance(each, Gathered) else each for each in results], spec)
+    known.include(found)
+    return pytree.tree_flatten(found)
 
 
 def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:

@@ -51,6 +51,8 @@ THEIRS = ("transformers.exporters", "transformers.integrations")
 LEAVES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, WRAPPED)
 # Where a class has the names of its attributes that are seen through.
 FIELDS = "_irkit_fields_"
+# Where a class has the functions that take it apart and make of its parts what it stands for.
+OPENED = "_irkit_opened_"
 # Held by the thread that changes torch's tables: they are the process's, and so is their lock.
 TABLES = threading.RLock()
 
@@ -129,6 +131,9 @@ class Registrations:
             register_cache(kind)
         elif FIELDS in vars(kind):
             register_fields(kind, vars(kind)[FIELDS])
+        elif OPENED in vars(kind):
+            flatten, unflatten = vars(kind)[OPENED]
+            pytree.SUPPORTED_NODES[kind] = pytree.NodeDef(kind, flatten, unflatten, None)
         elif dataclasses.is_dataclass(kind):
             pytree.register_dataclass(kind, serialized_type_name=serialized_name(kind))
         else:
@@ -149,6 +154,17 @@ def pytree_class(*fields: str) -> Callable[[type], type]:
 
     def marked(kind: type) -> type:
         setattr(kind, FIELDS, fields)
+        return kind
+
+    return marked
+
+
+def opened_class(flatten: Callable[[Any], Any], unflatten: Callable[..., Any]) -> Callable[[type], type]:
+    """A decorator for a class of irkit's that stands for something else in what a model returns: `unflatten` makes that
+    of the parts, which `flatten` gives with what else is known."""
+
+    def marked(kind: type) -> type:
+        setattr(kind, OPENED, (flatten, unflatten))
         return kind
 
     return marked

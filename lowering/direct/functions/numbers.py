@@ -22,6 +22,10 @@ class Gathered(list[Any], ABC):
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """All elements as one tensor, of that type, or of the one that torch.tensor takes for them."""
 
+    @abstractmethod
+    def returned(self) -> Any:
+        """What a program returns for it, of which torch's pytree makes the list."""
+
 
 def has_symbols(numbers: Any) -> bool:
     """Whether nested lists of numbers have some in them that vary."""

@@ -132,6 +132,10 @@ def test_equal_expressions_are_equal_objects_in_canonical_form() -> None:
     assert dims.mod(dims.add(dims.mul(A, 4), 2), 4) == 2
     assert dims.ceildiv(dims.add(A, 3), 4) == dims.floordiv(dims.add(A, 6), 4)
     assert dims.floordiv(dims.floordiv(A, 2), 3) == dims.floordiv(A, 6)
+    larger = dims.add(dims.maximum(A, dims.mul(B, 2)), dims.minimum(A, 1))
+    assert dims.floordiv(dims.mul(dims.mul(B, 32), larger), dims.mul(B, 32)) == larger
+    assert dims.mod(dims.mul(dims.mul(B, 32), larger), dims.mul(B, 32)) == 0
+    assert dims.floordiv(dims.mul(larger, 3), dims.mul(B, 3)) != larger
     assert dims.maximum(A, dims.add(A, 1)) == dims.add(A, 1)
     assert dims.minimum(A, 0) == 0
     assert dims.maximum(A, 0) == A

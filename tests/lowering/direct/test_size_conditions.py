@@ -104,3 +104,31 @@ def test_a_condition_on_data_and_a_size_holds_at_1_and_0_too() -> None:
         if n:
             with pytest.raises(IrkitError, match="asserts"):
                 program(-x)
+
+
+@pytest.mark.parametrize("n", [4, 9])
+def test_the_first_of_a_size_that_is_one_in_the_example_is_broadcast_to_any(n: int) -> None:
+    """What is one by chance, n // 4 of 4, beside what is never more than one, its first element."""
+
+    def centred(x: torch.Tensor) -> torch.Tensor:
+        pooled = torch.nn.functional.max_pool1d(x, 4)
+        return pooled - pooled[:, :, :1]
+
+    program = irkit.to_onnx(centred, (torch.rand(2, 3, n),), dynamic_shapes=({2: "n"},))
+    for size in (4, 5, 8, 17):
+        call = torch.rand(2, 3, size)
+        assert torch.equal(program(call), centred(call)), size
+    with pytest.raises(IrkitError):
+        program(torch.rand(2, 3, 3))
+
+
+def test_what_a_padding_of_data_takes_off_is_held_against_the_size() -> None:
+    def padded(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(x, (0, count.item()))  # type: ignore[arg-type]
+
+    program = irkit.to_onnx(padded, (torch.rand(2, 8), torch.tensor(-5)), dynamic_shapes=({1: "n"}, None))
+    for n, count in ((8, -5), (8, -8), (3, -2), (3, -3), (3, 4), (1, 0)):
+        call = torch.rand(2, n), torch.tensor(count)
+        assert torch.equal(program(*call), padded(*call)), (n, count)
+    with pytest.raises(IrkitError):
+        program(torch.rand(2, 3), torch.tensor(-4))

@@ -138,7 +138,7 @@ def second_try(
     if ready and first:
         row = as_prepared(row, model, *ready)
         fixes = row.verdict == FAILS
-    if fixes or row.verdict == REFUSES:
+    if fixes or row.verdict == REFUSES or (row.verdict == FAILS and ready is None):
         rewritten = exported(told, model, sets, answers, rewrite=True)
         if rewritten.verdict in (RIGHT, RANDOM):
             return attrs.evolve(rewritten, verdict=REWRITTEN)
@@ -280,7 +280,16 @@ class Wider(TorchFunctionMode):
         """What torch gives for the wider types."""
         given = {k: WIDER.get(v, v) if isinstance(v, torch.dtype) else v for k, v in (kwargs or {}).items()}
         wider = [WIDER.get(each, each) if isinstance(each, torch.dtype) else each for each in args]
+        if getattr(func, "__name__", "") == "_grouped_mm" and [each.dim() for each in args] == [2, 3]:
+            return grouped_product(wider[0], wider[1], given["offs"])
         return (torch.Tensor.double if func is torch.Tensor.float else func)(*wider, **given)
+
+
+def grouped_product(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """torch._grouped_mm(rows, matrices, offs=ends), which torch does not have for float64: the rows up to each end
+    times a matrix of their own."""
+    parts = rows.split(torch.diff(ends, prepend=ends.new_zeros(1)).tolist())
+    return torch.cat([part @ matrix for part, matrix in zip(parts, matrices, strict=True)])
 
 
 def leaves_of(result: Any) -> list[torch.Tensor]:
