@@ -302,12 +302,11 @@ def bins_asserted(
     bins: Any = 100,
     min: Any = 0,
     max: Any = 0,
-    **_: Any,  # noqa: A002
+    **_: Any,
 ) -> Iterator[Check]:
     """What histc asserts of numbers whose own range it takes: that they are finite."""
-    if given.blob is None and given.dtype.is_float and all(type(each) in (int, float) for each in (min, max)):
-        if min == max:
-            yield Check(op.Not(has_no_number(given)), "the numbers of histc are finite", line)
+    if given.blob is None and given.dtype.is_float and type(min) is type(max) in (int, float) and min == max:
+        yield Check(op.Not(has_no_number(given)), "the numbers of histc are finite", line)
 
 
 def has_no_number(*given: Value) -> Value:

@@ -381,8 +381,8 @@ def numbers_as_results(outputs: Sequence[Any]) -> tuple[list[Any], list[Value]]:
 
 
 def as_result(scope: Scope, result: Any) -> Any:
-    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, a comparison of sizes
-    a boolean one, any other number a float64 one), else itself."""
+    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, a comparison a
+    boolean one, any other number a float64 one), else itself."""
     if isinstance(result, Value) or not hasattr(result, "free_symbols"):
         return result
     if is_truth(result):
