@@ -38,6 +38,7 @@ from lowering.control_flow.shared_memory import (
     left_by_round,
     link_alike,
     link_results,
+    link_unrun,
     memories_of,
     origins_of,
     refuse_twice,
@@ -473,6 +474,10 @@ class Loop:
             set_attribute(holder, name, each, value)
         after = [*found[:count], *(getattr(holder, name, None) for holder, name in self.attributes)]
         link_results(self.left, after, self.around)
+        rounds = self.rounds()
+        if not (type(rounds) is int and rounds > 0):
+            own = [place for place in range(len(after)) if place not in self.rows]
+            link_unrun([self.name(i) for i in own], [self.around[i] for i in own], [after[i] for i in own])
         return tuple(found[: min((first for first, _ in self.ragged.values()), default=count)])
 
 

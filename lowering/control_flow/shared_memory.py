@@ -168,6 +168,24 @@ def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[A
 # ---------------------------------------------------------------------------------------------- loops
 
 
+def link_unrun(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Links what a loop leaves with what its variables held before it, and with one another as that is: where it makes
+    no round, it leaves just that."""
+    pairs = [
+        (name, one.handle.memory, other.handle.memory)
+        for name, old, new in zip(names, before, after, strict=True)
+        for one, other in zip(tensors_of(old), tensors_of(new), strict=False)
+    ]
+    depth = next((len(each.tracer.frames) for value in after for each in tensors_of(value)), 0)
+    for name, old, new in pairs:
+        for other in dict.fromkeys((old, *(each for each, _ in old.linked))):
+            if other.depth <= depth:
+                link(new, other, name)
+    for (name, one, own), (_, two, other) in combinations(pairs, 2):
+        if may_be_one(one, two):
+            link(own, other, name)
+
+
 def origins_of(
     inside: Sequence[Any], around: Sequence[Any], carried: Sequence[Any], copies: Mapping[int, Any]
 ) -> dict[int, Place]:

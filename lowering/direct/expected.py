@@ -230,6 +230,16 @@ def put_there(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> A
     return like_first(tracer, args, kwargs, twins)
 
 
+def added_to(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """addmm(x, a, b), addmv(x, a, b): x has the sizes of the product, or 1, which torch asks on a CPU only"""
+    x, a, b = args[:3]
+    for size, whole in zip(reversed(x.shape), reversed((a.shape[0], *b.shape[1:])), strict=False):
+        if type(size) is not int and dims.same(size, whole) is not True:
+            either: list[Any] = [sympy.Eq(size, whole), sympy.Eq(size, 1)]
+            tracer.asked.required(sympy.Or(*either))
+    return None
+
+
 def like_first(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """An operator that puts elements into its first operand"""
     return args[0].type if args[0].dtype is DTYPES[twins.dtype] else None
@@ -473,7 +483,7 @@ BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
     "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
-    "aten::linalg_lstsq": least_squares, "aten::einsum": summed, "aten::unflatten": unflattened,
+    "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to, "aten::einsum": summed, "aten::unflatten": unflattened,
     "aten::select": row_of, "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),

@@ -46,7 +46,7 @@ from lowering.direct.requirements import (
 )
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer, weakly
-from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, write_arguments
+from lowering.direct.writes import MAYBE_COPIES, MAYBE_SUMS, as_shown, batch_norm, lens_of, write_arguments
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
 from lowering.fold.asserted_operands import ASSERTING, STEPS, asserted_conditions
@@ -329,8 +329,9 @@ def sharing_to_all(
 ) -> list[Callable[[], None]]:
     """What keeps that an operator gives a view, or a copy, for all sizes as for the example; nothing where that is so
     anyway."""
-    of = tracer.handle(given[0]) if given else None
-    if func._schema.name not in MAYBE_COPIES or of is None or (not of.lenses and of.twin.is_contiguous()):
+    of, name = tracer.handle(given[0]) if given else None, func._schema.name
+    copies = name in MAYBE_COPIES and of is not None and (of.lenses or not of.twin.is_contiguous())
+    if of is None or not (copies or (name in MAYBE_SUMS and len(given) == 1)):
         return []
     return [weakly(tracer, settle_sharing, of, (func, *handled(tracer, call_args), None))]
 

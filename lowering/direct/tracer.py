@@ -36,7 +36,7 @@ from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_
 from lowering.direct.sizes import RoomNode, size_of
 from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout
 from lowering.errors import CaptureError, LoweringError
-from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
+from lowering.fold.scope import Check, Options, Scope, stamped_all, tensor_constant
 from lowering.fold.storage import Lens
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.sizes import Sizes
@@ -44,6 +44,7 @@ from lowering.tensors.promotion import scalar
 
 ROUNDED: Mapping[Any, Any] = {dims.Floor: op.Floor, dims.Ceil: op.Ceil, dims.Round: op.Round}
 """How a number is rounded before it becomes an integer, which cuts off what is left."""
+WHOLE = "a number that becomes an integer is finite, and has 64 bits at most"
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 IRKIT = f"{Path(dims.__file__).parents[1]}{os.sep}"
@@ -526,6 +527,8 @@ class Tracer:
             near = ROUNDED[function](exact) if function in ROUNDED else exact
             self.wholes[key] = self.fresh_symbol(hint, signed=True)
             self.scope.binders[self.wholes[key]] = (self.placed(op.Cast(near, to=DType.INT64), "item"), True)
+            fits = op.Less(op.Abs(near), scalar(2.0**63, DType.DOUBLE))  # not so NaN, which Python refuses, too
+            self.scope.checks.append(Check(self.placed(fits, "assert"), WHOLE, self.line()))
         return self.wholes[key]
 
     def begin(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import sympy
 import torch
 from torch.utils._mode_utils import no_dispatch
@@ -38,6 +37,7 @@ from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
+from lowering.fold.overlap import FILLS, has_overlap, same_elements, share_elements
 from lowering.fold.registry import Registry, operator_of, writing_operator
 from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex
 
@@ -58,7 +58,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
     ]
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     for target in targets:
-        refuse_overlap(func, tracer.handle(target).twin)
+        refuse_overlap(tracer, func, tracer.handle(target))
         refuse_reads(tracer, func, target, (args, tuple(kwargs.values())))
     if func in RESIZES:
         return resized(tracer, func, args, kwargs)
@@ -132,6 +132,8 @@ def renewed(tracer: Tracer, func: Any, target: torch.Tensor, result: Value, name
 
 MAYBE_COPIES = frozenset(f"aten::{name}" for name in "reshape reshape_as flatten ravel contiguous".split())
 """Operators that give a view or a copy, as the layout of the elements has it."""
+MAYBE_SUMS = frozenset(("aten::einsum", "aten::sum_to_size"))
+"""Operators that give a view of one tensor or a sum of it, as sizes of 1 have it."""
 
 
 def lens_of(
@@ -142,6 +144,7 @@ def lens_of(
     tensors, that of the one at the same place."""
     value = results[index or 0]
     target, rest, shape, registry = operator_of(func), tuple(args[1:]), value.shape, tracer.options.registry
+    at = next(i for i, each in enumerate(args) if isinstance(each, Value | list | tuple))  # einsum's text is before it
 
     def get(content: Value) -> Value:
         found = Registry.find(registry, target)
@@ -155,10 +158,10 @@ def lens_of(
         expected = Tensor(content.dtype, shape)
         if index is not None:
             expected = tuple(Tensor(content.dtype, part.shape) for part in results)
-        first: Any = content
-        if isinstance(args[0], list | tuple):
-            first = [content if place == index else each for place, each in enumerate(args[0])]
-        positional, keyword = call_arguments(target, found, (first, *rest), kwargs, expected)
+        shown: Any = content
+        if isinstance(args[at], list | tuple):
+            shown = [content if place == (index or 0) else each for place, each in enumerate(args[at])]
+        positional, keyword = call_arguments(target, found, (*args[:at], shown, *args[at + 1 :]), kwargs, expected)
         made = found.function(*positional, **keyword)
         return with_shape(made[index] if index is not None else made, shape)
 
@@ -174,16 +177,19 @@ def lens_of(
 
 RESIZES = {torch.ops.aten.resize_.default: False, torch.ops.aten.resize_as_.default: True}
 """Operators that give a whole tensor other dimensions, and whether another tensor tells these."""
-FILLS = ("aten::fill_", "aten::zero_")
 
 
-def refuse_overlap(func: Any, twin: torch.Tensor) -> None:
+def refuse_overlap(tracer: Tracer, func: Any, written: Handle) -> None:
     """Raises LoweringError for a write into a tensor several of whose elements are one: what it leaves hangs on the
-    order of the writes, unless all that is written is the same."""
-    if func._schema.name not in FILLS and has_overlap(twin):
+    order of the writes, unless all that is written is the same. Keeps that other sizes bring no such elements."""
+    if func._schema.name in FILLS:
+        return
+    if has_overlap(written.twin):
         raise LoweringError(
             f"{func} writes a tensor several of whose elements share their memory", hint="clone() it before the write"
         )
+    if any(lens.repeats for lens in written.lenses):
+        keep_answer(tracer, written, lambda sizes: has_overlap(replay_tensor(tracer, written, sizes)))
 
 
 def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) -> None:
@@ -204,51 +210,6 @@ def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) ->
                 source=tracer.line(), hint="clone() what is read before the write",
             )  # fmt: skip
         keep_answer(tracer, read, share)
-
-
-def same_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one memory have the same elements at the same places."""
-    same = one.shape == other.shape and one.storage_offset() == other.storage_offset() and one.dtype is other.dtype
-    steps = zip(one.shape, one.stride(), other.stride(), strict=True) if same else ()
-    return same and all(a == b for size, a, b in steps if size > 1)
-
-
-def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one memory have an element in common."""
-    try:
-        there: Any = MOST_WORK  # numpy's types know two numbers only
-        return np.shares_memory(*(np.asarray(Bytes(each)) for each in (one, other)), max_work=there)
-    except np.exceptions.TooHardError:
-        return True
-
-
-MOST_WORK = 1 << 20
-
-
-class Bytes:
-    """Where the elements of a tensor lie, as numpy takes it; they are never looked at."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        size = tensor.element_size()
-        self.__array_interface__ = {
-            "version": 3, "typestr": f"|V{size}", "shape": tuple(tensor.shape),
-            "strides": tuple(step * size for step in tensor.stride()),
-            "data": (BEGIN + tensor.storage_offset() * size, True),
-        }  # fmt: skip
-
-
-BEGIN = 1 << 20
-
-
-def has_overlap(twin: torch.Tensor) -> bool:
-    """Whether elements of a tensor may share their memory."""
-    reach = 0
-    for step, size in sorted(zip(twin.stride(), twin.shape, strict=True)):
-        if size > 1:
-            if step <= reach:
-                return True
-            reach += step * (size - 1)
-    return False
 
 
 def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:

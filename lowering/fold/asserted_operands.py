@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from math import inf
 from typing import Any
 
 from irkit import dims
@@ -42,9 +43,12 @@ STEPS = "aten::_linalg_check_errors"
 CHECKED = frozenset(f"aten::linalg_{name}_ex" for name in "inv solve cholesky lu_factor ldl_factor".split())
 """Operators that say which step failed, and refuse that where they are asked to."""
 MATRICES = SOLVED | POSITIVE | CHECKED | {POWERS, STEPS}
+SPREAD = "aten::histc"
+LIKELY = frozenset(f"aten::{name}" for name in "binary_cross_entropy bernoulli poisson multinomial".split())
 ASSERTING = (
     DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS} | MATRICES
-)
+    | LIKELY | {SPREAD}
+)  # fmt: skip
 """The operators that assert something of what their operands hold."""
 
 
@@ -76,6 +80,10 @@ def asserted_conditions(
         yield from factors_asserted(name, args, kwargs, result, line)
     elif name in GROUPED:
         yield from ends_asserted(line, *args, **kwargs)
+    elif name in LIKELY:
+        yield from probabilities_asserted(name, args[0], line)
+    elif name == SPREAD:
+        yield from bins_asserted(line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
         yield from divisor_asserted(args[1], line)
 
@@ -269,6 +277,36 @@ def on_diagonals(flags: Value) -> Value:
     """Flags of matrices where they are those of their diagonals; False elsewhere."""
     rows, columns = (shaping.iota(size) for size in flags.shape[-2:])
     return op.And(flags, op.Equal(shaping.unsqueeze(rows, 1), columns))
+
+
+def probabilities_asserted(name: str, given: Value, line: str) -> Iterator[Check]:
+    """What an operator asserts of probabilities or rates: that they are such, and that those that are drawn from have a
+    sum above 0."""
+    if given.blob is not None or not given.dtype.is_float:
+        return
+    zero, what = scalar(0, given.dtype), name.removeprefix("aten::")
+    right = op.GreaterOrEqual(given, zero)
+    if what in ("binary_cross_entropy", "bernoulli"):
+        right = op.And(right, op.LessOrEqual(given, scalar(1, given.dtype)))
+    wrong = op.Not(right)
+    if what == "multinomial":
+        total = op.ReduceSum(given, ints(-1))
+        wrong = op.Or(wrong, op.Not(op.And(op.Greater(total, zero), op.Less(total, scalar(inf, given.dtype)))))
+    none = op.ReduceSum(cast(wrong, DType.INT64), keepdims=0)
+    yield Check(op.Equal(none, const(0, "i64")), f"what {what} is given are probabilities, or rates", line)
+
+
+def bins_asserted(
+    line: str,
+    given: Value,
+    bins: Any = 100,
+    min: Any = 0,
+    max: Any = 0,
+    **_: Any,
+) -> Iterator[Check]:
+    """What histc asserts of numbers whose own range it takes: that they are finite."""
+    if given.blob is None and given.dtype.is_float and type(min) is type(max) in (int, float) and min == max:
+        yield Check(op.Not(has_no_number(given)), "the numbers of histc are finite", line)
 
 
 def has_no_number(*given: Value) -> Value:

@@ -43,7 +43,7 @@ from lowering.records.torch_internals import pytree
 from lowering.records.types import type_of
 from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, from_real, is_complex, pair, parts, to_real
-from lowering.tensors.promotion import cast, scalar
+from lowering.tensors.promotion import cast, is_truth, scalar
 
 NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
@@ -382,10 +382,13 @@ def numbers_as_results(outputs: Sequence[Any]) -> tuple[list[Any], list[Value]]:
 
 
 def as_result(scope: Scope, result: Any) -> Any:
-    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, any other number a
-    float64 one), else itself."""
+    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, a comparison a
+    boolean one, any other number a float64 one), else itself."""
     if isinstance(result, Value) or not hasattr(result, "free_symbols"):
         return result
+    if is_truth(result):
+        made = scalar(result, DType.BOOL, scope.numbers) if result.free_symbols else bool(result)
+        return stamp_origin(scope, made, Origin(target="size")) if isinstance(made, Value) else made
     if not result.free_symbols:
         return int(result) if result.is_integer else float(result)
     value = dim_scalar(result) if result.is_integer else scalar(result, DType.DOUBLE, scope.numbers)

@@ -17,6 +17,7 @@ from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.convert import convert
+from lowering.fold.overlap import refuse_shared_elements
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Scope, hold, read_arguments, settle_result
 from lowering.fold.storage import Location
@@ -98,6 +99,11 @@ def call_inplace(scope: Scope, node: Node) -> None:
             f"{target} writes in place, and torch has no functional form of it",
             hint="write it out of place in the model, or hand in a converter for it: converters={operator: function}",
         )
+    for each in written:
+        if storage.storage_of(each) is not None:
+            refuse_shared_elements(node, each)
+    if target is torch.ops.aten.copy_.default:
+        require_same_buffer(scope, node, written[0])
     names = {name for _, name in storage.written_arguments(target)}
     if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
@@ -125,13 +131,26 @@ def call_inplace(scope: Scope, node: Node) -> None:
         scope.env[node] = tuple(scope.read(n) for n in written)
 
 
+def require_same_buffer(scope: Scope, node: Node, buffer: Node) -> None:
+    """Raises LoweringError for a buffer that becomes a tensor of other sizes: torch.export records that as a copy whose
+    sizes are not those of what it is copied into."""
+    after, before = (each.meta.get("val") for each in (node, buffer))
+    if isinstance(after, torch.Tensor) and isinstance(before, torch.Tensor):
+        new, old = (type_of(each, scope.sizes) for each in (after, before))
+        if same_types(new, old) is not True:
+            raise LoweringError(
+                f"{buffer.name}, of {old!r}, becomes another tensor, of {new!r}",
+                hint="write it in place: self.buffer.copy_(...)",
+            )
+
+
 def require_sizes_of_out(scope: Scope, node: Node, target: Node, result: Any) -> None:
     """Raises LoweringError for a tensor of other sizes that an operator writes its result into: torch resizes it."""
     old = scope.read(target)
     if not isinstance(result, Value) or not isinstance(old, Value) or node.target in RESIZES:
         return
     alike = result.rank == old.rank and all(
-        dims.same(a, b) is not False for a, b in zip(result.shape, old.shape, strict=True)
+        dims.same(a, b) is True for a, b in zip(result.shape, old.shape, strict=True)
     )
     if not alike:
         raise LoweringError(

@@ -135,11 +135,40 @@ def written_nodes(node: Node) -> tuple[Node, ...]:
 
 
 def storage_of(node: Node) -> Any:
-    """What identifies the memory behind a node's recorded tensor; None where it has none."""
-    recorded = node.meta.get("val")
+    """What identifies the memory behind a node's recorded tensor; None where it has none.
+
+    A dropout outside of training has that of what it is given, and so have the views of it.
+    """
+    found = recorded_storage(node.meta.get("val"))
+    while found is not None and node.args and isinstance(node.args[0], Node):
+        before = node.args[0]
+        shown = before.meta.get("val")
+        given = recorded_storage(shown[0] if isinstance(shown, tuple | list) and shown else shown)
+        if returns_its_own(node):
+            found = given
+        elif given != found:
+            break
+        node = before
+    return found
+
+
+def recorded_storage(recorded: Any) -> Any:
+    """The memory of a tensor that torch.export recorded."""
     if not isinstance(recorded, torch.Tensor) or recorded.layout is not torch.strided:
         return None
     return recorded.untyped_storage()._cdata
+
+
+def returns_its_own(node: Node) -> bool:
+    """Whether a node is a dropout outside of training, which in eager gives back the very tensor that it is given, and
+    which torch.export records as a new one."""
+    return node.target in _DROPOUTS and len(node.args) > 2 and node.args[2] is False
+
+
+_DROPOUTS = frozenset(
+    getattr(torch.ops.aten, name).default
+    for name in ("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
+)
 
 
 def written_storages(nodes: Iterable[Node]) -> Mapping[Any, Node]:
@@ -225,7 +254,10 @@ _RESHAPES = frozenset(
     "contiguous expand expand_as to _to_copy lift_fresh ravel view_copy".split()
 )
 EXPANSIONS = frozenset(("aten::expand", "aten::expand_as"))
-SAME = frozenset(f"aten::{name}" for name in "alias detach contiguous lift_fresh to type_as".split())
+SAME = frozenset(
+    f"aten::{name}" for name in "alias detach contiguous lift_fresh to type_as dropout alpha_dropout feature_dropout "
+    "feature_alpha_dropout".split()
+)  # fmt: skip
 """Operators that return the very tensor they were given, where they return its memory."""
 
 

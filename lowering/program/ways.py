@@ -26,6 +26,7 @@ from lowering.direct.entry import directly
 from lowering.direct.run import HOW
 from lowering.errors import CaptureError, LoweringError, MissingConverters, WrongConverter
 from lowering.fold.lower import Lowered, lower_captured
+from lowering.fold.shared_branches import refuse_writes_after
 from lowering.program.clock import Clock
 from lowering.records.options import DIRECT, TORCH_EXPORT, ExportOptions
 from lowering.size_branches.tracing import trace_ways
@@ -181,6 +182,8 @@ def by_torch_export(
         if isinstance(options.rewrite, Rewriting):
             options.rewrite.failed(error)
         raise
+    if isinstance(options.rewrite, Rewriting):
+        refuse_writes_after(captured.graph_module)
     with clock("lower"):
         return lower_captured(captured, options)
 

@@ -25,7 +25,7 @@ HELD = (
     "{v} * 1", "{v}", "{v}[:1]", "{v} + 1", "y[-1:]", "{v}.flip(0)", "z + {v}[:1]", "{v}.view(-1)", "{v}[:]",
 )  # fmt: skip
 TESTS = ("n[0] > 1", "y.sum() > 5", "z.sum() > 3")
-LOOPS = ("n.tolist()", "range(n.shape[0])")
+LOOPS = ("n.tolist()", "range(n.shape[0])", "range(int(n.min()))")
 EXAMPLE = (torch.arange(1.0, 5.0), torch.tensor([2, 1]))
 CALLS = (
     EXAMPLE, (torch.tensor([-1.0, 2.0, 7.0]), torch.tensor([0, 1, 3])), (torch.ones(2), torch.tensor([3])),

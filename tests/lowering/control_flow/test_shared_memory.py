@@ -318,3 +318,59 @@ def test_an_attribute_that_a_loop_writes_is_read_in_it_and_by_its_views() -> Non
 def test_what_an_attribute_held_before_a_loop_that_writes_and_replaces_it_is_not_read() -> None:
     with pytest.raises(IrkitError, match="memory"):
         irkit.to_onnx(Holding(rebinds=True), EXAMPLE, dynamic_shapes=SHAPES, rewrite=True)
+
+
+def left_by_a_branch(x: Tensor, n: Tensor) -> Any:
+    y = x * 2
+    z = y[:1]
+    if y.sum() > 5:
+        y = y + 1
+    z.add_(1)
+    return y, z
+
+
+def left_by_a_loop(x: Tensor, n: Tensor) -> Any:
+    y = x * 2
+    z = y
+    k = 0
+    while k < n[0]:
+        z = z + k
+        k += 1
+    z.mul_(2)
+    return y, z
+
+
+def left_by_a_loop_of_two(x: Tensor, n: Tensor) -> Any:
+    y = x * 2
+    z = y[:1]
+    k = 0
+    while k < n[0]:
+        y, z, k = y + k, z * 2, k + 1
+    z.mul_(2)
+    return y, z
+
+
+def computed_anew(x: Tensor, n: Tensor) -> Any:
+    y = x * 2
+    if y.sum() > 5:
+        z = y + 1
+    else:
+        z = y - 1
+    z.mul_(2)
+    return y, z
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+@pytest.mark.parametrize(
+    "function", [left_by_a_branch, left_by_a_loop, left_by_a_loop_of_two], ids=lambda each: each.__name__
+)
+def test_what_may_be_one_tensor_is_refused_by_either_way_of_capture(function: Callable[..., Any], capture: Any) -> None:
+    with pytest.raises(IrkitError, match="share its memory"):
+        irkit.to_onnx(function, EXAMPLE, dynamic_shapes=({0: "a"}, None), rewrite=True, capture=capture)
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_what_both_branches_compute_is_written(capture: Any) -> None:
+    program = irkit.to_onnx(computed_anew, EXAMPLE, dynamic_shapes=({0: "a"}, None), rewrite=True, capture=capture)
+    for x in (torch.ones(2), torch.ones(9), torch.ones(1)):
+        torch.testing.assert_close(program(x, EXAMPLE[1]), computed_anew(x, EXAMPLE[1]))

@@ -196,3 +196,19 @@ def test_least_squares_broadcast_their_batches(capture: str, shapes: Shapes, dri
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(irkit.ContractError):
         program(*drawn((shapes[0], (*shapes[1][:-2], shapes[1][-2] + 1, shapes[1][-1]))))
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_what_is_added_to_a_product_has_its_sizes(vector: bool) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        column = x.reshape(-1, 1)
+        if vector:
+            return torch.addmv(x[:1], x.reshape(1, -1), x)
+        return torch.addmm(column[:1], x.reshape(1, -1), column)
+
+    program = irkit.to_onnx(model, (torch.randn(3),), dynamic_shapes=({0: "n"},), capture="direct")
+    for size in (1, 2, 6):
+        x = torch.randn(size)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(0))

@@ -23,6 +23,11 @@ def ints(*numbers: int) -> torch.Tensor:
     return torch.tensor(numbers)
 
 
+def floats(*numbers: float) -> torch.Tensor:
+    """A vector of numbers."""
+    return torch.tensor(numbers)
+
+
 BATCH = ({0: "n"},)
 CASES: dict[str, Case] = {
     "one_hot": (
@@ -51,6 +56,23 @@ CASES: dict[str, Case] = {
     "narrow by a length": (
         lambda x, i: x.narrow(0, 1, i.item()) + 1, (FIVE, torch.tensor(1)), None,
         [(FIVE, torch.tensor(i)) for i in (5, 4, 0)],
+    ),
+    "binary_cross_entropy": (
+        lambda x: F.binary_cross_entropy(x, x * 0), (floats(0.5, 0.1),), BATCH,
+        [(floats(0.0, 1.0),), (floats(1.5),), (floats(0.5, -0.1),), (floats(float("nan")),)],
+    ),
+    "histc": (
+        lambda x: x.histc(3), (floats(0.5, 0.1),), BATCH,
+        [(floats(0.0, 1.0),), (floats(float("nan")),), (floats(1.0, float("inf")),)],
+    ),
+    "bernoulli": (
+        lambda x: x.bernoulli(), (floats(1.0, 0.0),), BATCH,
+        [(floats(0.0, 1.0),), (floats(1.5),), (floats(0.5, -0.1),), (floats(float("nan")),)],
+    ),
+    "poisson": (lambda x: torch.poisson(x), (floats(0.0, 0.0),), BATCH, [(floats(0.0),), (floats(-1.0),)]),
+    "multinomial": (
+        lambda x: x.multinomial(1), (floats(1.0, 0.0),), BATCH,
+        [(floats(0.0, 1.0),), (floats(1.5, -1.0),), (floats(0.0, 0.0),), (floats(float("nan"), 1.0),)],
     ),
 }  # fmt: skip
 BY_EXPORT = sorted(CASES.keys() - {"one_hot, as many classes as there are", "narrow", "narrow by a length"})

@@ -10,6 +10,7 @@ import torch
 from torch._higher_order_ops.while_loop import while_loop
 
 import irkit
+from irkit.errors import ContractError
 
 FOUR = torch.ones(4)
 
@@ -68,3 +69,29 @@ def test_numbers_that_a_loop_carries(function: Any) -> None:
         expected, found = function(torch.ones(size)), program(torch.ones(size))
         assert [type(each) for each in found] == [type(each) for each in expected]
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "whole", [lambda f, n: int(f), lambda f, n: round(f), lambda f, n: math.floor(f), lambda f, n: int(f / 2) + n]
+)
+def test_a_number_that_is_no_integer_of_64_bits_is_refused(whole: Any) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.tensor(whole(x.sum().item(), x.shape[0]))
+
+    program = irkit.to_onnx(model, (torch.rand(3) * 9,), dynamic_shapes=({0: "n"},), capture="direct")
+    for content in ([], [2.5, 4.0], [-1e18], [9.2e18], [3.5, -8.0, 0.0]):
+        x = torch.tensor(content)
+        assert torch.equal(program(x), model(x))
+    for number in ("nan", "inf", "-inf", "1e30", "-4e19"):
+        with pytest.raises(ContractError, match="64 bits at most"):
+            program(torch.tensor([float(number)]))
+
+
+def test_a_comparison_that_is_returned_is_a_truth() -> None:
+    def model(x: torch.Tensor) -> tuple[object, ...]:
+        return x.shape[0] > 2, x.sum().item() > 1, (x.sum() > 1).item(), x.shape[0]
+
+    program = irkit.to_onnx(model, (torch.rand(3),), dynamic_shapes=({0: "n"},), capture="direct")
+    for size in (0, 1, 2, 3, 7):
+        found, expected = program(torch.ones(size)), model(torch.ones(size))
+        assert found == expected and [type(each) for each in found] == [type(each) for each in expected]
