@@ -48,8 +48,10 @@ class Entry:
     is_places: bool = False
 
     def takes(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor may hold what it does."""
-        return not self.is_places or not tensor.numel() or int(tensor.min() if tensor.numel() > 1 else tensor) >= 0
+        """Whether a tensor may hold what it does. `item` costs half of what `int` of the tensor does."""
+        if not self.is_places or not (count := tensor.numel()):
+            return True
+        return (tensor if count == 1 else tensor.min()).item() >= 0
 
 
 @attrs.frozen

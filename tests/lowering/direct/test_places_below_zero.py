@@ -117,10 +117,12 @@ def test_the_least_number_of_an_input_is_part_of_its_contract_and_costs_the_file
     assert [value.op for value in program.ready.order if value.op not in ("Param", "Constant")] == ["Gather"]
     bound = program.bound()
     assert torch.equal(bound(ids), table(ids))
-    assert program(ids[:, :0]).shape == (1, 0, 3)
+    assert program(ids[:, :0]).shape == bound(ids[:, :0]).shape == (1, 0, 3)
+    assert torch.equal(bound(ids[:, :1]), table(ids[:, :1]))
     for each in (program, bound):
-        with pytest.raises(ContractError, match="holds -1, and the model looks up places from 0 on"):
-            each(torch.tensor([[0, -1]]))
+        for below in ([[0, -1]], [[-1]]):
+            with pytest.raises(ContractError, match="holds -1, and the model looks up places from 0 on"):
+                each(torch.tensor(below))
 
 
 def test_take_along_dim_counts_places_below_zero_from_the_end() -> None:
