@@ -127,7 +127,7 @@ def resized(
     params: Mapping[Value, Value],
     swaps: Mapping[Value, Value] = MappingProxyType({}),
 ) -> dict[Value, Value]:
-    """`params`, and each value in order over these and over other sizes, or as what stands for it, which comes first."""
+    """`params`, and each value in order over these and other sizes, or as what stands for it, which comes first."""
     new: dict[Value | None, Value | None] = {None: None, **params}
     types: dict[int, Type] = {}  # most values share theirs with others, and so do those of layers that are alike
     vectors: dict[int, Attributes] = {}
