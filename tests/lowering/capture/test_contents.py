@@ -27,9 +27,28 @@ def test_modules_and_tensors_have_the_names_that_torch_gives() -> None:
     assert list(parts.modules) == list(model.named_modules())
     assert list(parts.buffers.items()) == list(model.named_buffers())
     assert list(parts.parameters.items()) == list(model.named_parameters())
-    assert not parts.have_other_buffers()
-    model[0][1].running_mean = torch.ones(3)
-    assert parts.have_other_buffers()
+
+
+def test_who_asks_is_told_of_what_changed_before_it_is_put_back() -> None:
+    model = shared()
+    before, seen = model[0][1].running_mean, list[bool]()
+
+    def touched() -> None:
+        seen.append(model[0][1].running_mean is before)
+
+    with keep_unchanged(model, Parts.of(model), touched):
+        pass
+    assert not seen
+    with keep_unchanged(model, Parts.of(model), touched) as changes:
+        model[0][1].running_mean = torch.ones(3)
+    assert seen == [False]
+    assert changes
+    assert model[0][1].running_mean is before
+    with pytest.raises(ValueError, match="in the block"), keep_unchanged(model, Parts.of(model), touched):
+        model[0][1].running_mean = torch.ones(3)
+        raise ValueError("in the block")
+    assert seen == [False]
+    assert model[0][1].running_mean is before
 
 
 def test_containers_are_found_at_any_depth_and_each_once() -> None:
