@@ -463,7 +463,8 @@ BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
     "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
-    "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to, "aten::einsum": summed, "aten::unflatten": unflattened,
+    "aten::addmm": added_to, "aten::addmv": added_to,
+    "aten::linalg_lstsq": least_squares, "aten::einsum": summed, "aten::unflatten": unflattened,
     "aten::select": row_of, "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),

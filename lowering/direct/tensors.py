@@ -14,7 +14,7 @@ import attrs
 import torch
 
 from irkit.core.ir import Value
-from lowering.fold.storage import Lens, Location
+from lowering.fold.memory.storage import Lens, Location
 
 
 @attrs.define(eq=False)
