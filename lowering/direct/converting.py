@@ -18,12 +18,12 @@ from lowering.direct.points import TOLD, teller
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError, Unsupported, WrongConverter
-from lowering.fold import storage
 from lowering.fold.arguments import call_arguments
 from lowering.fold.asserted_operands import ARANGE
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.decompose import decomposition_of
 from lowering.fold.lower import with_domain
+from lowering.fold.memory import storage
 from lowering.fold.registry import Entry, Registry, operator_of
 from lowering.fold.scope import bind_symbols, without_elements
 from lowering.records.types import DTYPES

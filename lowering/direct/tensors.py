@@ -16,7 +16,7 @@ import torch
 
 from irkit.core.ir import Value
 from lowering.errors import CaptureError, LoweringError
-from lowering.fold.storage import Lens, Location
+from lowering.fold.memory.storage import Lens, Location
 
 
 @attrs.define(eq=False)

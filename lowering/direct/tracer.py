@@ -36,8 +36,8 @@ from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_
 from lowering.direct.sizes import RoomNode, size_of
 from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout
 from lowering.errors import CaptureError, LoweringError
+from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Options, Scope, stamped_all, tensor_constant
-from lowering.fold.storage import Lens
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.sizes import Sizes
 from lowering.tensors.promotion import scalar

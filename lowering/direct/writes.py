@@ -32,12 +32,12 @@ from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError
-from lowering.fold import storage
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
+from lowering.fold.memory import storage
+from lowering.fold.memory.overlap import FILLS, has_overlap, same_elements, share_elements
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
-from lowering.fold.overlap import FILLS, has_overlap, same_elements, share_elements
 from lowering.fold.registry import Registry, operator_of, writing_operator
 from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex
 

@@ -46,9 +46,14 @@ MATRICES = SOLVED | POSITIVE | CHECKED | {POWERS, STEPS}
 SPREAD = "aten::histc"
 LIKELY = frozenset(f"aten::{name}" for name in "binary_cross_entropy bernoulli poisson multinomial".split())
 ASSERTING = (
-    DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS} | MATRICES
-    | LIKELY | {SPREAD}
-)  # fmt: skip
+    DIVISIONS
+    | GROUPED
+    | LOSSES
+    | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS}
+    | MATRICES
+    | LIKELY
+    | {SPREAD}
+)
 """The operators that assert something of what their operands hold."""
 
 

@@ -12,8 +12,8 @@ from torch.fx import Node
 from irkit.core.ir import Value
 from irkit.core.types import same_types
 from lowering.errors import LoweringError
-from lowering.fold import storage
 from lowering.fold.convert import convert
+from lowering.fold.memory import storage
 from lowering.fold.registry import writing_operator
 from lowering.fold.scope import Scope, read_arguments, settle_result
 from lowering.records.types import type_of

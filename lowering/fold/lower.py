@@ -28,9 +28,9 @@ from lowering.capture.capture import Captured
 from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
-from lowering.fold import storage
 from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by
 from lowering.fold.facts import facts_of, ranges_by_name
+from lowering.fold.memory import storage
 from lowering.fold.nodes import lower_graph, nodes_reached, require_converters
 from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique

@@ -15,12 +15,12 @@ from irkit.dims import Dim
 from irkit.dims.algebra import any_fresh
 from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
-from lowering.fold import storage
 from lowering.fold.convert import convert
-from lowering.fold.overlap import refuse_shared_elements
+from lowering.fold.memory import storage
+from lowering.fold.memory.overlap import refuse_shared_elements
+from lowering.fold.memory.storage import Location
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Scope, hold, read_arguments, settle_result
-from lowering.fold.storage import Location
 from lowering.records.source_lines import source_of
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import as_type, expand_pair, pair, parts

@@ -20,7 +20,7 @@ from irkit.errors import IrkitError
 from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.errors import LoweringError, MissingConverters
-from lowering.fold import control, storage
+from lowering.fold import control
 from lowering.fold.asserted_operands import ARANGE, ASSERTING, asserted_conditions
 from lowering.fold.assertions import note, said_of_data
 from lowering.fold.complex_registry import has_converter
@@ -28,6 +28,7 @@ from lowering.fold.control import Inlined
 from lowering.fold.convert import convert
 from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_is_own, restate_sizes, sizes_of_data
 from lowering.fold.decompose import can_decompose
+from lowering.fold.memory import storage
 from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant

@@ -19,8 +19,8 @@ from irkit.support.arguments import type_text
 from lowering.aten.aliases import ALIASES
 from lowering.aten.further.prims import AS_ATEN
 from lowering.errors import LoweringError
-from lowering.fold import storage
 from lowering.fold.function_converters import function_converter
+from lowering.fold.memory import storage
 from lowering.records.torch_internals import OpOverload, OpOverloadPacket
 
 Converter = Callable[..., Any]

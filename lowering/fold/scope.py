@@ -24,9 +24,9 @@ from irkit.dims import symbols_of
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.errors import LoweringError
-from lowering.fold import storage
+from lowering.fold.memory import storage
+from lowering.fold.memory.storage import Location
 from lowering.fold.registry import Registry, by_operator
-from lowering.fold.storage import Location
 from lowering.records.options import ExportOptions
 from lowering.records.sizes import Sizes, inexact, is_unbacked
 from lowering.records.source_lines import origin_of

@@ -26,7 +26,7 @@ from lowering.direct.entry import directly
 from lowering.direct.run import HOW
 from lowering.errors import CaptureError, LoweringError, MissingConverters, WrongConverter
 from lowering.fold.lower import Lowered, lower_captured
-from lowering.fold.shared_branches import refuse_writes_after
+from lowering.fold.memory.shared_branches import refuse_writes_after
 from lowering.program.clock import Clock
 from lowering.records.options import DIRECT, TORCH_EXPORT, ExportOptions
 from lowering.size_branches.tracing import trace_ways

@@ -352,10 +352,7 @@ def left_by_a_loop_of_two(x: Tensor, n: Tensor) -> Any:
 
 def computed_anew(x: Tensor, n: Tensor) -> Any:
     y = x * 2
-    if y.sum() > 5:
-        z = y + 1
-    else:
-        z = y - 1
+    z = y + 1 if y.sum() > 5 else y - 1
     z.mul_(2)
     return y, z
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from lowering.errors import LoweringError
-from lowering.fold import storage
+from lowering.fold.memory import storage
 from lowering.records.source_lines import source_of
 
 FILLS = ("aten::fill_", "aten::zero_")
@@ -69,7 +69,8 @@ def refuse_shared_elements(node: Node, target: Node) -> None:
     """Raises LoweringError for a node that writes a tensor several of whose elements are one, or that reads elements
     which it writes at another place, be it at the sizes of the example or at others: what it leaves hangs on the order
     of the writes."""
-    if node.target._schema.name in FILLS:
+    target_of: Any = node.target
+    if target_of._schema.name in FILLS:
         return
     memory = storage.storage_of(target)
     reads = [each for each in node.all_input_nodes if each is not target and storage.storage_of(each) == memory]
@@ -82,8 +83,9 @@ def refuse_shared_elements(node: Node, target: Node) -> None:
             )
             raise LoweringError(
                 f"{node.target} writes {target.name}, which {'it ' if shared else ''}{which}",
-                source=source_of(node), hint="clone() it before the write",
-            )  # fmt: skip
+                source=source_of(node),
+                hint="clone() it before the write",
+            )
 
 
 def laid_out(nodes: Iterable[Node], other_sizes: bool) -> list[torch.Tensor]:

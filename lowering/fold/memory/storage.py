@@ -255,9 +255,10 @@ _RESHAPES = frozenset(
 )
 EXPANSIONS = frozenset(("aten::expand", "aten::expand_as"))
 SAME = frozenset(
-    f"aten::{name}" for name in "alias detach contiguous lift_fresh to type_as dropout alpha_dropout feature_dropout "
+    f"aten::{name}"
+    for name in "alias detach contiguous lift_fresh to type_as dropout alpha_dropout feature_dropout "
     "feature_alpha_dropout".split()
-)  # fmt: skip
+)
 """Operators that return the very tensor they were given, where they return its memory."""
 
 

@@ -11,29 +11,34 @@ import torch
 from torch.fx import GraphModule, Node
 
 from lowering.errors import CaptureError
-from lowering.fold import storage
-from lowering.fold.control import is_region
+from lowering.fold.memory import storage
 from lowering.records.source_lines import source_of
+from lowering.records.torch_internals import HigherOrderOperator, OpOverload
 
 
 def refuse_writes_after(module: GraphModule) -> None:
     """Raises CaptureError where what a branch or a loop leaves, or what it may be a name of, is written, and the other
     is read after that."""
     together: list[set[Any]] = []
-    written: dict[Any, Node] = {}
+    written: dict[Any, tuple[Node, int]] = {}  # with how many of these were left before that
     for node in module.graph.nodes:
         used = {storage.storage_of(each) for each in node.all_input_nodes} - {None}
-        for memory, write in written.items():
-            if any(memory in each and used & each - {memory} for each in together):
+        for memory, (write, count) in written.items():
+            if any(memory in each and used & each - {memory} for each in together[:count]):
                 raise CaptureError(
                     f"{write.name} writes what a branch or a loop on data leaves, or takes, which may share its memory "
                     "with another tensor that is read after that",
-                    source=source_of(write), hint="keep a copy where it is made: y.clone(); or use capture='direct'",
-                )  # fmt: skip
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and not is_region(node.target):
+                    source=source_of(write),
+                    hint="keep a copy where it is made: y.clone(); or use capture='direct'",
+                )
+        if isinstance(node.target, HigherOrderOperator) and node.target._name in BRANCHING:
             together.append(set(memories_left(module, node)))
         for each in storage.written_nodes(node):
-            written[storage.storage_of(each)] = node
+            written[storage.storage_of(each)] = node, len(together)
+
+
+BRANCHING = frozenset("cond while_loop while_loop_stack_output scan map_impl associative_scan".split())
+"""The operators that branches and loops of a rewritten model become."""
 
 
 def memories_left(module: GraphModule, node: Node) -> Iterator[Any]:
@@ -52,7 +57,8 @@ def memories_left(module: GraphModule, node: Node) -> Iterator[Any]:
 
 def computed_anew(body: GraphModule) -> Iterator[int]:
     """The places of the results of a body that are the only ones of their memory, which the body itself makes."""
-    roots = [root_of(each) for each in body.graph.output_node().args[0]]
+    returned: Any = body.graph.output_node().args[0]
+    roots = [root_of(each) for each in returned]
     for place, root in enumerate(roots):
         if roots.count(root) == 1 and root.op == "call_function" and root.target is not operator.getitem:
             yield place
@@ -60,7 +66,7 @@ def computed_anew(body: GraphModule) -> Iterator[int]:
 
 def root_of(node: Node) -> Node:
     """What a node is a view of, or a copy that was made for torch.export's sake."""
-    while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.args:
+    while node.op == "call_function" and isinstance(node.target, OpOverload) and node.args:
         before, returns = node.args[0], node.target._schema.returns
         view = bool(returns) and returns[0].alias_info is not None
         if not isinstance(before, Node) or not (view or node.target is torch.ops.aten.clone.default):
