@@ -19,6 +19,7 @@ from irkit.core.ir import Graph, Value
 from irkit.core.types import types_of
 from irkit.core.vocabulary import CONSTANT, ITEM
 from irkit.dims import Dim
+from irkit.errors import DimensionError
 from irkit.pattern import attribute_of
 from irkit.rewriting.joint_rules import grow
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
@@ -190,7 +191,10 @@ def _runs(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[tuple[int, i
 
 
 def _same_product(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
-    return a == b or dims.same(dims.product(a), dims.product(b)) is True
+    try:
+        return a == b or dims.same(dims.product(a), dims.product(b)) is True
+    except DimensionError:  # an expression of a great many parts, of which nothing is known
+        return False
 
 
 HANDLERS: dict[str, Callable[[Value, Perm], Demands | None]] = {

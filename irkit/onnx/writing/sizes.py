@@ -20,11 +20,14 @@ from irkit.core.ir import Value, constant
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim, Range, reals, signs
+from irkit.dims.signs import extent
 from irkit.errors import SerializeError
 from irkit.ops.schemas import OPSET
 
 ONE = Tensor(DType.INT64, (1,))
 """The type of one expression."""
+SHORT = 64
+"""Of how many parts a size is at most of which the others are taken away, to tell one symbol."""
 INNER = 1.5
 """What a Shape of an inner value counts for, where that of a parameter counts 1."""
 PARTIAL = 15
@@ -256,7 +259,10 @@ class Sizes:
         found: tuple[Dim, int, Dim] | None = None
         for size in candidates:
             symbols = dims.symbols_of(size)
-            if symbol not in symbols or not (others or symbols == (symbol,)) or not size.is_polynomial(symbol):
+            alone = symbols == (symbol,)
+            if symbol not in symbols or not (alone or (others and extent(size)[0] <= SHORT)):
+                continue
+            if not size.is_polynomial(symbol):
                 continue
             slope = size.coeff(symbol, 1)
             rest = dims.sub(size, slope * symbol) if slope.is_Integer and sympy.degree(size, symbol) == 1 else symbol
