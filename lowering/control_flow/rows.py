@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import attrs
@@ -29,7 +29,7 @@ from lowering.control_flow.values import (
     whole_of,
 )
 from lowering.direct.functions.arrays import Array, element
-from lowering.direct.functions.numbers import Gathered, has_symbols, tensor_of
+from lowering.direct.functions.numbers import Gathered, has_symbols, nested, piled, tensor_of
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
@@ -573,22 +573,6 @@ class GrownList(Gathered, Holder):
 
     __contains__ = refused
     insert = pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
-
-
-def piled(elements: Any, count: Any, dtype: torch.dtype | None) -> torch.Tensor:
-    """torch.tensor of as many nested lists: `elements` is the structure of one, with those of all in its leaves."""
-    if isinstance(elements, torch.Tensor):
-        return elements if dtype is None else elements.to(dtype)
-    if isinstance(elements, list | tuple) and elements:
-        parts = [piled(each, count, dtype) for each in elements]
-        kind = reduce(torch.promote_types, (each.dtype for each in parts))
-        return torch.stack([each.to(kind) for each in parts], 1)
-    return torch.tensor(elements, dtype=dtype).expand(count)
-
-
-def nested(shape: Sequence[int]) -> Any:
-    """Nested lists of a shape."""
-    return [nested(shape[1:]) for _ in range(shape[0])] if shape else 0
 
 
 def known_element(stacked: torch.Tensor) -> list[Any] | None:
