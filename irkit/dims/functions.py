@@ -368,7 +368,9 @@ def _ends_by_sides(expr: Any, ranges: Mapping[str, Range], ends: Ends) -> Ends:
     for term in extremes if len(extremes) <= SIDES else ():
         coefficient, extreme = term.as_coeff_Mul()
         if coefficient in (1, -1) and len(extreme.args) <= SIDES:
-            either = [interval(sympy.expand(expr - term + coefficient * side), ranges) for side in extreme.args]
+            rest = [each for each in expr.args if each is not term]
+            sides = [[coefficient * each for each in sympy.Add.make_args(side)] for side in extreme.args]
+            either = [interval(sympy.Add(*rest, *each), ranges) for each in sides]
             pick = max if isinstance(extreme, Max) is (coefficient == 1) else min
             low, high = (pick(each[end] for each in either) for end in (0, 1))
             ends = max(ends[0], low), min(ends[1], high)

@@ -12,7 +12,7 @@ import torch
 from irkit.support.arguments import type_text
 from lowering.control_flow.pieces import SOME, Blocks, Pieces, even_pieces, joined_parts, split_pieces
 from lowering.control_flow.returned import Returned
-from lowering.control_flow.shared_memory import Holder, link_element
+from lowering.control_flow.shared_memory import Holder, link_element, tensors_of
 from lowering.control_flow.values import (
     LEAF,
     NUMBERS,
@@ -22,6 +22,7 @@ from lowering.control_flow.values import (
     dynamic,
     is_open,
     is_symbolic,
+    known_element,
     number_of,
     outputs,
     unwritten,
@@ -29,10 +30,10 @@ from lowering.control_flow.values import (
     whole_of,
 )
 from lowering.direct.functions.arrays import Array, element
-from lowering.direct.functions.numbers import Gathered, has_symbols, nested, piled, tensor_of
+from lowering.direct.functions.numbers import Gathered, has_symbols, lists_of_shape, tensor_of, tensor_of_lists
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
+from lowering.records.disguised_lists import undisguise
 from lowering.records.torch_internals import pytree
 
 
@@ -253,7 +254,8 @@ class GrowingList(list[Any]):
             hint="carry what is read in a variable of its own",
         )
 
-    __setitem__ = __delitem__ = __len__ = __iter__ = __contains__ = __add__ = __bool__ = refused
+    __setitem__ = __delitem__ = __len__ = __iter__ = __contains__ = __add__ = __radd__ = __bool__ = refused
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __mul__ = __rmul__ = __imul__ = __reversed__ = refused
     pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
 
 
@@ -423,9 +425,14 @@ class GrownList(Gathered, Holder):
 
     def left_in(self, holder: list[Any]) -> None:
         """Notes that a list which a loop made grow became this one: it is to be found by that one's other names."""
+        tracer = next((each.tracer for each in tensors_of(self)), None)
         self.moved = Moved.leave(holder, self.name)
         if self.moved is not None:
             self.moved.__dict__["became"] = self
+        if tracer is None:
+            undisguise(holder)
+        else:
+            tracer.disguised.append(holder)
 
     def refuse_changed(self) -> None:
         """Raises CaptureError where the list that it was before was changed by another name."""
@@ -457,7 +464,7 @@ class GrownList(Gathered, Holder):
         """The list of the numbers in the rows of a tensor."""
         kind = "bool" if stacked.dtype is torch.bool else "float" if stacked.dtype.is_floating_point else "int"
         whole = stacked.long() if kind == "int" else stacked
-        leaves, spec = pytree.tree_flatten(nested(stacked.shape[1:]))
+        leaves, spec = pytree.tree_flatten(lists_of_shape(stacked.shape[1:]))
         parts = whole.reshape(whole.shape[0], len(leaves)).unbind(1)
         element = Element(spec, tuple(Leaf(kind) for _ in leaves))
         return cls([Rows(parts, element, known_element(stacked))], element, "list")
@@ -522,7 +529,7 @@ class GrownList(Gathered, Holder):
         real = dtype is not None or all(each.kind == "float" for each in self.element.leaves)
         if not real or self.element.spec.num_nodes > 1:
             torch._check(wholes[0].shape[0] > 0)  # torch makes float32[0] of no elements, whatever they would be
-        return piled(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
+        return tensor_of_lists(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
 
     def elements(self) -> Open:
         """The elements by number."""
@@ -554,6 +561,13 @@ class GrownList(Gathered, Holder):
         columns = [each.unbind(0) for each in self.wholes()]
         return iter([self.element.of(parts) for parts in zip(*columns, strict=True)])
 
+    def __reversed__(self) -> Any:
+        return iter(self[::-1])
+
+    def copy(self) -> Any:
+        """self[:]"""
+        return self[:]
+
     def append(self, element: Any) -> None:
         super().append(element)
 
@@ -571,21 +585,8 @@ class GrownList(Gathered, Holder):
             hint="stack the list, and work on the tensor",
         )
 
-    __contains__ = refused
+    __contains__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __mul__ = __rmul__ = __imul__ = refused
     insert = pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
-
-
-def known_element(stacked: torch.Tensor) -> list[Any] | None:
-    """The number that each element of a tensor is, where that is one of the model's own, expanded; None otherwise."""
-    if type(stacked) is not Traced or stacked.dim() != 1:
-        return None
-    value = stacked.tracer.read(stacked.handle)
-    while value.op in ("Expand", "Identity") and value.inputs[0] is not None:
-        value = value.inputs[0]
-    if not stacked.tracer.is_constant(value):
-        return None
-    example = stacked.tracer.example(value)
-    return [example.reshape(()).item()] if example.size == 1 else None
 
 
 def is_endless(given: Any) -> bool:

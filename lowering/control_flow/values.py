@@ -19,6 +19,7 @@ import torch
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
+from lowering.records.disguised_lists import Disguised, disguise, undisguise
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import FakeTensor, FunctionalTensor, pytree
 
@@ -415,6 +416,19 @@ def as_complex(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_complex() else torch.view_as_complex(tensor)
 
 
+def known_element(stacked: torch.Tensor) -> list[Any] | None:
+    """The number that each element of a tensor is, where that is one of the model's own, expanded; None otherwise."""
+    if type(stacked) is not Traced or stacked.dim() != 1:
+        return None
+    value = stacked.tracer.read(stacked.handle)
+    while value.op in ("Expand", "Identity") and value.inputs[0] is not None:
+        value = value.inputs[0]
+    if not stacked.tracer.is_constant(value):
+        return None
+    example = stacked.tracer.example(value)
+    return [example.reshape(()).item()] if example.size == 1 else None
+
+
 # ---------------------------------------------------------------------------------------------- other names
 
 
@@ -435,6 +449,7 @@ class Moved:
             return None
         made = Moved(name, held)
         list.__setitem__(held, slice(None), [made])
+        disguise(held)
         return made
 
     @property
@@ -446,11 +461,14 @@ class Moved:
     @staticmethod
     def followed(given: Any) -> Any:
         """What a list became that a loop made grow; anything else as it is."""
-        found = next((each for each in given if type(each) is Moved), None) if type(given) is list else None
-        if found is None:
-            return given
-        became = found.__dict__["became"]
-        return found.refused() if became is None or found.is_elsewhere(given) else became
+        plain = type(given) in (list, Disguised)
+        found = next((each for each in list.__iter__(given) if type(each) is Moved), None) if plain else None
+        return given if found is None else found.answering(given)
+
+    def answering(self, given: Any) -> Any:
+        """What answers for the list in which it stands."""
+        became = self.__dict__["became"]
+        return self.refused() if became is None or self.is_elsewhere(given) else became
 
     def is_elsewhere(self, given: Any) -> bool:
         """Whether it stands in another list than the one that it was left in, or not alone."""
@@ -482,6 +500,7 @@ def set_aside(holders: Sequence[tuple[Any, str]]) -> Iterator[None]:
     """A block in which lists and dicts that a loop changes refuse to be used by another name than the loop's, since
     they hold then what they held before it."""
     before = [(holder, holder.copy() if type(holder) is dict else [*list.__iter__(holder)]) for holder, _ in holders]
+    plain = [holder for holder, _ in holders if type(holder) is list]
     try:
         left = [Moved.leave(*each) for each in holders]
         yield
@@ -495,3 +514,5 @@ def set_aside(holders: Sequence[tuple[Any, str]]) -> Iterator[None]:
                 holder.update(held)
             else:
                 list.__setitem__(holder, slice(None), held)
+        for holder in plain:
+            undisguise(holder)

@@ -54,6 +54,7 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
+from lowering.records.disguised_lists import undisguise
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.records.wide_sizes import with_wide_sizes
@@ -170,6 +171,7 @@ def run_once(
         blocks.enter_context(patch_torch(occasion))
         others = partial(rebind_buffers, tracer, request)
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))
+        blocks.callback(lambda: [*map(undisguise, tracer.disguised)])
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
         blocks.enter_context(generator_kept())

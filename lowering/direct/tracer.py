@@ -141,7 +141,8 @@ class Tracer:
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
     `wholes` the symbols of numbers that were rounded, `items` those of integers in tensors, by how these are computed,
     `truths` those of truth values. `present` says that inputs have numbers, which tensors on the meta device do not.
-    `decisions` are the modules that decide by sizes, where their ways are to be branches.
+    `decisions` are the modules that decide by sizes, where their ways are to be branches; `disguised` the lists that a
+    loop on data made grow, of which other names may know.
     """
 
     options: Options
@@ -198,6 +199,7 @@ class Tracer:
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
     decisions: Any = None
+    disguised: list[Any] = attrs.field(factory=list)
     functions: Any = None
     above: Any = None
     below: Any = None

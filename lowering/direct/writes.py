@@ -35,7 +35,7 @@ from lowering.errors import LoweringError
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
-from lowering.fold.memory.overlap import FILLS, has_overlap, same_elements, share_elements
+from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
 from lowering.fold.registry import Registry, operator_of, writing_operator
@@ -198,6 +198,8 @@ def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) ->
     written = tracer.handle(target)
     for read in map(tracer.handle, tensors_in(given)):
         if read.memory is not written.memory or same_elements(read.twin, written.twin):
+            continue
+        if copies_one(func, read.value.shape):
             continue
 
         def share(sizes: Mapping[str, Any], read: Handle = read) -> bool:

@@ -103,17 +103,17 @@ def nested_lists(x: torch.Tensor) -> Any:
     return x.item() if x.dim() == 0 else [nested_lists(each) for each in x.unbind(0)]
 
 
-def piled(elements: Any, count: Any, dtype: torch.dtype | None) -> torch.Tensor:
+def tensor_of_lists(elements: Any, count: Any, dtype: torch.dtype | None) -> torch.Tensor:
     """torch.tensor of as many nested lists: `elements` is the structure of one, with those of all in its leaves."""
     if isinstance(elements, torch.Tensor):
         return elements if dtype is None else elements.to(dtype)
     if isinstance(elements, list | tuple) and elements:
-        parts = [piled(each, count, dtype) for each in elements]
+        parts = [tensor_of_lists(each, count, dtype) for each in elements]
         kind = functools.reduce(torch.promote_types, (each.dtype for each in parts))
         return torch.stack([each.to(kind) for each in parts], 1)
     return torch.tensor(elements, dtype=dtype).expand(count)
 
 
-def nested(shape: Sequence[int]) -> Any:
+def lists_of_shape(shape: Sequence[int]) -> Any:
     """Nested lists of a shape."""
-    return [nested(shape[1:]) for _ in range(shape[0])] if shape else 0
+    return [lists_of_shape(shape[1:]) for _ in range(shape[0])] if shape else 0

@@ -17,6 +17,11 @@ FILLS = ("aten::fill_", "aten::zero_")
 """Operators that write the same to every element, so that it may be written twice."""
 
 
+def copies_one(func: Any, shape: Iterable[Any]) -> bool:
+    """Whether an operator copies the only element of a tensor of this shape: that is left as it is by being written."""
+    return func._schema.name == "aten::copy_" and all(type(size) is int and size == 1 for size in shape)
+
+
 def same_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors of one memory have the same elements at the same places."""
     same = one.shape == other.shape and one.storage_offset() == other.storage_offset() and one.dtype is other.dtype
@@ -73,7 +78,8 @@ def refuse_shared_elements(node: Node, target: Node) -> None:
     if target_of._schema.name in FILLS:
         return
     memory = storage.storage_of(target)
-    reads = [each for each in node.all_input_nodes if each is not target and storage.storage_of(each) == memory]
+    others = [each for each in node.all_input_nodes if each is not target and storage.storage_of(each) == memory]
+    reads = [each for each in others if not copies_one(target_of, each.meta["val"].shape)]
     for other_sizes in (False, True):
         written, *read = laid_out([target, *reads], other_sizes)
         shared = any(not same_elements(each, written) and share_elements(each, written) for each in read)
