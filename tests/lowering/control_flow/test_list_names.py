@@ -158,7 +158,7 @@ def test_a_disguised_list_answers_as_another_and_is_a_plain_one_again() -> None:
     disguise(held)
     assert type(other) is Disguised
     assert (len(other), bool(other), [*other], other[1:], 2 in other) == (3, True, [1, 2, 3], [2, 3], True)
-    assert (other + [4], [0] + other, other * 2) == ([1, 2, 3, 4], [0, 1, 2, 3], [1, 2, 3] * 2)
+    assert (other + [4], [0] + other, other * 2) == ([1, 2, 3, 4], [0, 1, 2, 3], [1, 2, 3] * 2)  # noqa: RUF005
     assert other == [1, 2, 3] == copy.copy(other) == sorted(other) == copy.deepcopy(other)
     assert list(reversed(other)) == [3, 2, 1]
     undisguise(held)

@@ -211,7 +211,7 @@ REFUSED = (
     appended_view_of_what_is_written_later, element_that_is_written, element_of_a_ragged_list_that_is_written,
     view_that_a_loop_leaves, variable_written_in_a_round_that_is_a_view_after_it, view_that_a_branch_leaves,
     one_of_two_tensors, both_written_in_a_branch, both_written_in_a_loop, list_of_two_names,
-    length_in_a_round, last_element_in_a_round, list_appended_to_by_another_name, dict_in_a_round,
+    length_in_a_round, last_element_in_a_round, dict_in_a_round,
     row_that_the_next_round_writes, row_of_what_a_round_writes,
 )  # fmt: skip
 
@@ -270,6 +270,7 @@ FOLLOWED = (
     written_behind_a_branch_that_may_pass_it_on, appended_before_it_is_written_anew, views_of_what_is_not_written,
     sums_of_what_a_loop_writes, another_name_of_what_a_loop_writes, view_that_a_branch_writes,
     list_that_a_function_fills, lists_in_a_list, list_of_another_name, list_that_is_replaced,
+    list_appended_to_by_another_name,
 )  # fmt: skip
 EXAMPLE = (torch.arange(6.0), torch.tensor([2, 3]))
 SHAPES = ({0: "a"}, {0: "b"})
