@@ -433,9 +433,8 @@ def known_element(stacked: torch.Tensor) -> list[Any] | None:
 
 
 class Moved:
-    """What stands in a list that grows in a loop on data, where another name than the loop's uses it: it refuses all.
-    Behind the loop it knows what the list became: rewritten code goes on with that, and so do torch.cat and
-    torch.stack. `holder` is the list."""
+    """What stands in a list that grows in a loop on data, for names other than the loop's. In the loop it refuses all;
+    behind it it knows what the list became, which answers for the list then. `holder` is the list."""
 
     def __init__(self, name: str, holder: Any) -> None:
         self.__dict__.update(name=name, holder=holder, became=None)
@@ -514,5 +513,4 @@ def set_aside(holders: Sequence[tuple[Any, str]]) -> Iterator[None]:
                 holder.update(held)
             else:
                 list.__setitem__(holder, slice(None), held)
-        for holder in plain:
-            undisguise(holder)
+        undisguise(*plain)

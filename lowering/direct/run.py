@@ -171,7 +171,7 @@ def run_once(
         blocks.enter_context(patch_torch(occasion))
         others = partial(rebind_buffers, tracer, request)
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))
-        blocks.callback(lambda: [*map(undisguise, tracer.disguised)])
+        blocks.callback(lambda: undisguise(*tracer.disguised))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
         blocks.enter_context(generator_kept())

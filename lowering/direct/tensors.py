@@ -100,6 +100,16 @@ def leaves(given: Any) -> Iterator[Any]:
 CPU = torch.device("cpu")
 
 
+def running(found: Callable[[], Any]) -> Any:
+    """The tracer that a weak reference knows. Raises CaptureError once its run is over."""
+    tracer = found()
+    if tracer is None:
+        raise CaptureError(
+            "a tensor of a captured model is used after its capture", hint="clear what the model keeps of its calls"
+        )
+    return tracer
+
+
 class Traced(torch.Tensor):
     """A tensor without numbers that a model computes with while it is traced.
 
@@ -134,8 +144,8 @@ class Traced(torch.Tensor):
 
     @property
     def tracer(self) -> Any:
-        """The tracer that made it; None once that is over."""
-        return self.held()
+        """The tracer that made it. Raises CaptureError once its run is over."""
+        return running(self.held)
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -60,10 +60,11 @@ def disguise(held: list[Any]) -> None:
         set_class(held, Disguised)
 
 
-def undisguise(held: list[Any]) -> None:
-    """Makes a list that asks another a plain one again."""
-    if type(held) is Disguised:
-        set_class(held, list)
+def undisguise(*lists: Any) -> None:
+    """Makes plain lists again of those that ask another object."""
+    for held in lists:
+        if type(held) is Disguised:
+            set_class(held, list)
 
 
 def set_class(held: list[Any], cls: type[list[Any]]) -> None:

@@ -19,6 +19,7 @@ from lowering.capture.guards.answers import holds
 from lowering.direct import operators
 from lowering.direct import run as runs
 from lowering.direct.tracer import Tracer
+from lowering.errors import CaptureError
 
 
 class Layers(torch.nn.Module):
@@ -194,6 +195,7 @@ def test_a_run_is_freed_once_nobody_looks_at_it(monkeypatch: pytest.MonkeyPatch)
             turned = x.t().reshape(-1, 4)  # a view or a copy, as sizes have it
             return self.inner(turned).relu_() + x.sum() if x.shape[0] > 1 else x
 
+    irkit.to_onnx(Model(), (torch.randn(3, 4),), capture="direct")  # what torch loads at first leaves frames in cycles
     monkeypatch.setattr(runs, "Tracer", noted)
     gc.collect()
     gc.disable()
@@ -204,3 +206,18 @@ def test_a_run_is_freed_once_nobody_looks_at_it(monkeypatch: pytest.MonkeyPatch)
         gc.enable()
     assert tracers
     assert not alive
+
+
+def test_what_a_model_kept_of_its_capture_says_so_when_it_is_used() -> None:
+    kept: list[torch.Tensor] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x * 2)
+        return x + 1
+
+    irkit.to_onnx(model, (torch.randn(3),), dynamic_shapes=({0: "n"},), capture="direct")
+    gc.collect()
+    with pytest.raises(CaptureError, match="after its capture"):
+        kept[0] + 1
+    with pytest.raises(CaptureError, match="after its capture"):
+        assert kept[0].shape[0] > 1

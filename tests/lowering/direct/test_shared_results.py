@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import irkit
-from irkit.errors import ContractError
+from tests.support.same_results import right_answers
 
 
 def contiguous(x: Tensor) -> Any:
@@ -45,13 +45,5 @@ def base_written(x: Tensor) -> Any:
 def test_a_copy_that_is_a_view_at_other_sizes_is_right_or_refused(model: Callable[..., Any], rewrite: bool) -> None:
     shapes = ({0: "a", 1: "c"},)
     program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=shapes, capture="direct", rewrite=rewrite)
-    answered = 0
-    for size in ((3, 4), (5, 2), (1, 6), (6, 1), (1, 1), (0, 3)):
-        x = torch.rand(size)
-        try:
-            found = program(x)
-        except ContractError:
-            continue
-        answered += 1
-        torch.testing.assert_close(found, model(x))
-    assert answered >= 2
+    sizes = ((3, 4), (5, 2), (1, 6), (6, 1), (1, 1), (0, 3))
+    assert right_answers(program, model, [(torch.rand(each),) for each in sizes]) >= 2

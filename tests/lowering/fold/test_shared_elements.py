@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 import irkit
-from irkit.errors import ContractError, IrkitError
+from irkit.errors import IrkitError
+from tests.support.same_results import right_answers
 
 
 def windows(x: Tensor) -> Any:
@@ -109,16 +110,8 @@ def summed_to(x: Tensor) -> Any:
 @pytest.mark.parametrize("model", [transposed, whole_diagonal, rows_summed, summed_to], ids=lambda each: each.__name__)
 def test_what_is_a_sum_or_a_view_is_written_as_what_it_is(model: Callable[..., Any], size: tuple[int, int]) -> None:
     program = irkit.to_onnx(model, (torch.rand(size),), dynamic_shapes=({0: "n", 1: "m"},), capture="direct")
-    answered = 0
-    for other in (size, (3, 4), (1, 4), (3, 1), (1, 1), (2, 5), (0, 3), (3, 0)):
-        x = torch.rand(other)
-        try:
-            found = program(x)
-        except ContractError:
-            continue
-        answered += 1
-        torch.testing.assert_close(found, model(x))
-    assert answered >= 2
+    sizes = (size, (3, 4), (1, 4), (3, 1), (1, 1), (2, 5), (0, 3), (3, 0))
+    assert right_answers(program, model, [(torch.rand(each),) for each in sizes]) >= 2
 
 
 @pytest.mark.parametrize("name", ["dropout", "alpha_dropout", "feature_alpha_dropout"])
