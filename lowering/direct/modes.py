@@ -32,7 +32,7 @@ from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Traced, is_wrapped, running
+from lowering.direct.tensors import Traced, is_wrapped, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
@@ -100,7 +100,7 @@ class OfTracer:
     @property
     def own(self) -> Tracer:
         """The tracer."""
-        return running(self.held)
+        return tracer_of(self.held)
 
 
 class Above(OfTracer, ProxyTorchDispatchMode):

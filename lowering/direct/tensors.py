@@ -100,7 +100,7 @@ def leaves(given: Any) -> Iterator[Any]:
 CPU = torch.device("cpu")
 
 
-def running(found: Callable[[], Any]) -> Any:
+def tracer_of(found: Callable[[], Any]) -> Any:
     """The tracer that a weak reference knows. Raises CaptureError once its run is over."""
     tracer = found()
     if tracer is None:
@@ -145,7 +145,7 @@ class Traced(torch.Tensor):
     @property
     def tracer(self) -> Any:
         """The tracer that made it. Raises CaptureError once its run is over."""
-        return running(self.held)
+        return tracer_of(self.held)
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -34,7 +34,7 @@ from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
 from lowering.direct.sizes import RoomNode, size_of
-from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout, running
+from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout, tracer_of
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Options, Scope, stamped_all, tensor_constant
@@ -80,7 +80,7 @@ def weakly(held: Any, function: Callable[..., Any], *first: Any) -> Callable[...
     """A function of an object, of `first` and of what it is called with, that does not keep the object: a run through
     which no cycle goes is freed as soon as nobody looks at it."""
     found = weakref.ref(held)
-    return lambda *args: function(running(found), *first, *args)
+    return lambda *args: function(tracer_of(found), *first, *args)
 
 
 @attrs.define(eq=False)
