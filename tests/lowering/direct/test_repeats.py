@@ -218,6 +218,6 @@ def test_what_a_model_kept_of_its_capture_says_so_when_it_is_used() -> None:
     irkit.to_onnx(model, (torch.randn(3),), dynamic_shapes=({0: "n"},), capture="direct")
     gc.collect()
     with pytest.raises(CaptureError, match="after its capture"):
-        kept[0] + 1
+        _ = kept[0] + 1
     with pytest.raises(CaptureError, match="after its capture"):
         assert kept[0].shape[0] > 1
