@@ -21,7 +21,7 @@ from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from lowering.capture.inputs.side_effects import refuse_side_effects
-from lowering.direct.points import laid_out
+from lowering.direct.meta_device.arguments import laid_out
 from lowering.direct.sizes import SizeNode, dim_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Frame, Tracer

@@ -14,7 +14,7 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
 from lowering.direct.expected import KNOWN
-from lowering.direct.points import TOLD, teller
+from lowering.direct.meta_device.results import TOLD, teller
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError, Unsupported, WrongConverter

@@ -11,7 +11,8 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
-from lowering.direct.points import are_allowed, laid_out, number, plain_number
+from lowering.direct.meta_device.arguments import laid_out
+from lowering.direct.points import are_allowed, number, plain_number
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle

@@ -35,8 +35,9 @@ from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.einsum_types import conditions as element_types
 from lowering.direct.converting import QUICK
 from lowering.direct.expected import KNOWN, require_masks
+from lowering.direct.meta_device.arguments import Meta, made_of, on_cpu, order_of, plain_key
+from lowering.direct.meta_device.results import teller
 from lowering.direct.points import (
-    Meta,
     are_allowed,
     candidates,
     computed_alike,
@@ -47,18 +48,13 @@ from lowering.direct.points import (
     is_symbol,
     key_of,
     last_taken,
-    made_of,
     next_prime,
     number,
-    on_cpu,
-    order_of,
-    plain_key,
     plain_number,
     shapes_in,
     small_sizes,
     symbol_value,
     symbols_alike,
-    teller,
 )
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer

@@ -11,7 +11,8 @@ import torch
 from torch.nn import functional as F
 
 import irkit
-from lowering.direct.points import ATTENTION, FREE, attended
+from lowering.direct.meta_device.results import ATTENTION, attended
+from lowering.direct.points import FREE
 
 OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "linear": lambda x: F.linear(x, torch.zeros(5, 4), torch.zeros(5)),

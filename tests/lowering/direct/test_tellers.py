@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
-from lowering.direct.points import RECURRENT, RESIZING, TOLD, symbol_value
+from lowering.direct.meta_device.results import RECURRENT, RESIZING, TOLD
+from lowering.direct.points import symbol_value
 from tests.support.python_calls import python_calls
 
 aten = torch.ops.aten

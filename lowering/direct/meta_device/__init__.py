@@ -1,0 +1,1 @@
+"""Operators carried out on the meta device: what they are given there, and what tells their results."""

@@ -1,0 +1,57 @@
+"""Arguments of operators on the meta device, of any sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import torch
+
+
+@attrs.frozen
+class Meta:
+    """A tensor, mostly on the meta device, whose axes lie in memory in an order, the outermost first."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    dtype: torch.dtype
+    on: str = "meta"
+
+    def tensor(self) -> torch.Tensor:
+        """A new one, of zeros."""
+        order = list(self.order)
+        made = torch.zeros([self.shape[a] for a in order], dtype=self.dtype, device=self.on)
+        return made.permute([order.index(a) for a in range(len(order))]) if order != sorted(order) else made
+
+
+def order_of(twin: torch.Tensor) -> tuple[int, ...]:
+    """The axes of a tensor, the outermost in memory first."""
+    steps = twin.stride()
+    return tuple(sorted(range(len(steps)), key=lambda a: -steps[a]))
+
+
+def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor of another shape whose axes lie in memory in the order of a twin's."""
+    return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
+
+
+def on_cpu(given: Any) -> Any:
+    """An argument with its tensors on the CPU."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(on_cpu, given))
+    return attrs.evolve(given, on="cpu") if isinstance(given, Meta) else given
+
+
+def made_of(given: Any) -> Any:
+    """An argument with its tensors made."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(made_of, given))
+    return given.tensor() if isinstance(given, Meta) else given
+
+
+def plain_key(given: Any) -> Any:
+    """Equal for equal arguments of equal types."""
+    if isinstance(given, list | tuple):
+        return (type(given), *map(plain_key, given))
+    return given if isinstance(given, Meta) else (type(given), repr(given))

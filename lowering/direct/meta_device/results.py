@@ -1,0 +1,214 @@
+"""What tells the results of an operator on the meta device, where torch does not, or wrongly, or late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+
+from lowering.capture.patches.shape_kernels import linalg_lstsq
+
+
+def with_statistics(func: Any, training: int | None, x: torch.Tensor, *rest: Any) -> Any:
+    """What a normalization gives on a CPU: (result, mean, spread, ...), the two of the type of the parameters, and
+    empty where the model does not train, while on the meta device they are not; `training` is where that stands among
+    the other arguments, None for an operator that always computes them, -1 for one that never does."""
+    try:
+        result, *found = func(x, *rest)
+    except ZeroDivisionError:  # the meta device divides by the one number of a channel less 1
+        numbers = (torch.zeros_like(t, device="cpu") if isinstance(t, torch.Tensor) else t for t in (x, *rest))
+        result, *found = (each.to(x.device) for each in func(*numbers))
+    kind = next((each.dtype for each in rest if isinstance(each, torch.Tensor)), x.dtype)
+    empty = training is not None and (training < 0 or not rest[training])
+    learnt = (x.new_empty((0,) if empty else each.shape, dtype=kind) for each in found[:2])
+    return result, *learnt, *found[2:]
+
+
+def margins(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """What multilabel_margin_loss gives on a CPU, of one row without an axis, while on the meta device it has one."""
+    result = torch.ops.aten.multilabel_margin_loss.default(x, target, reduction)
+    return result.new_empty(()) if target.dim() < 2 else result
+
+
+def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    """What a transposed convolution gives on a CPU, which refuses to make an image without rows or columns, while the
+    meta device does not."""
+    result = func(x, weight, *rest, **named)
+    transposed = "transpose" in func._schema.name or bool(rest[4])
+    some = not transposed or all(size > 0 for size in result.shape[2 - weight.dim() :])
+    torch._check(some, lambda: f"what a transposed convolution gives is {tuple(result.shape)}: too small")
+    return result
+
+
+def taken_by_grid(func: Any, x: torch.Tensor, grid: torch.Tensor, *rest: Any) -> Any:
+    """What grid_sampler gives, which the meta device computes by a hundred operators."""
+    if not x.is_meta:
+        return func(x, grid, *rest)
+    rank = x.dim()
+    fits = rank in (4, 5) and grid.dim() == rank and grid.shape[0] == x.shape[0] and grid.shape[-1] == rank - 2
+    fits = fits and x.dtype is grid.dtype and all(size > 0 for size in x.shape[2:]) and (rank == 4 or rest[0] != 2)
+    torch._check(fits, lambda: f"grid_sampler: a grid of {tuple(grid.shape)} fits no image of {tuple(x.shape)}")
+    return x.new_empty((*x.shape[:2], *grid.shape[1:-1]))
+
+
+def resized(func: Any, nearest: Any, x: torch.Tensor, size: Any, *rest: Any) -> Any:
+    """What an operator gives that makes an image another size by weights, which the meta device computes by thousands
+    of operators: the sizes of `nearest`, with its refusals, which are those of all kernels on a CPU."""
+    if not x.is_meta or 0 in x.shape:
+        return func(x, size, *rest)
+    return nearest(x, size, *rest[1:])  # whether the corners are aligned does not matter
+
+
+def normalized_alone(
+    x: torch.Tensor, weight: Any, bias: Any, mean: Any, variance: Any, by_input: bool, *rest: Any
+) -> torch.Tensor:
+    """What instance_norm gives, which the meta device computes by a batch norm of all channels of all images."""
+    if not x.is_meta or 0 in x.shape:
+        return torch.ops.aten.instance_norm.default(x, weight, bias, mean, variance, by_input, *rest)
+    known = (mean is None) == (variance is None) and (by_input or mean is not None) and x.dim() > 1
+    given = [each for each in (weight, bias, mean, variance) if each is not None]
+    fits = known and all(tuple(each.shape) == tuple(x.shape[1:2]) for each in given)
+    torch._check(fits, lambda: f"instance_norm: no numbers for each channel of {tuple(x.shape)}")
+    return x.new_empty(x.shape)
+
+
+def recurred(func: Any, x: torch.Tensor, hidden: Any, weights: Sequence[torch.Tensor], *rest: Any) -> Any:
+    """What a recurrent operator gives, whose loop over time the meta device carries out: by the sizes of its weights
+    where these fit; else it does so for one step here, as all steps are alike."""
+    several, (biases, layers, *_, both, first) = isinstance(hidden, list | tuple), (*rest[:-1], int(rest[-1]))
+    given = hidden if several else [hidden]
+    if not x.is_meta or x.dim() != 3 or 0 in x.shape:
+        return func(x, hidden, weights, *rest)
+    time, batch, width = x.shape[first], x.shape[1 - first], weights[1].shape[-1]
+    states = [(layers * (1 + both), batch, size) for size in (width, weights[1].shape[0] // 4)[: len(given)]]
+    shapes = list(recurrent_shapes(weights, x.shape[2], layers, 1 + both, biases, several))
+    fits = shapes == [tuple(w.shape) for w in weights] and states == [tuple(h.shape) for h in given]
+    last, made = [each.new_empty(each.shape) for each in given], x.new_empty((time, batch, width * (1 + both)))
+    if not fits or len({each.dtype for each in (x, *given, *weights)}) > 1:
+        step, *last = func(x.narrow(first, 0, 1), hidden, weights, *rest)
+        made = x.new_empty((time, step.shape[1 - first], step.shape[2]), dtype=step.dtype)
+    return made.transpose(0, 1) if first else made, *last
+
+
+def recurrent_shapes(
+    weights: Sequence[torch.Tensor], size: int, layers: int, directions: int, biases: bool, cells: bool
+) -> Iterator[tuple[int, ...]]:
+    """The shapes that the weights of a recurrent operator have, for so many numbers in each step."""
+    gates, width = weights[1].shape[0], weights[1].shape[-1]
+    projected = cells and gates != 4 * width
+    for layer, _ in product(range(layers), range(directions)):
+        yield from ((gates, directions * width if layer else size), (gates, width))
+        yield from [(gates,)] * (2 * biases) + [(width, gates // 4)] * projected
+
+
+def normalized_rows(func: Any, x: torch.Tensor, shape: Sequence[int], *rest: Any, **named: Any) -> torch.Tensor:
+    """What layer_norm and rms_norm give of what lies in order; torch's own way takes a hundred times as long."""
+    given = [each for each in (*rest, *named.values()) if isinstance(each, torch.Tensor)]
+    fits = len(shape) and all(tuple(each.shape) == tuple(shape) and each.dtype is x.dtype for each in given)
+    plain = fits and x.is_meta and x.is_contiguous() and tuple(x.shape[-len(shape) :]) == tuple(shape)
+    return x.new_empty(x.shape) if plain else func(x, shape, *rest, **named)
+
+
+def filtered(x: torch.Tensor, weights: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
+    """What torchaudio's loop over samples gives, which the meta device carries out one by one."""
+    fits = x.dim() == results.dim() == 3 and weights.dim() == 2 and len({x.dtype, weights.dtype, results.dtype}) == 1
+    fits = fits and x.shape[:2] == results.shape[:2] and x.shape[2] + weights.shape[1] - 1 == results.shape[2]
+    torch._check(fits and x.shape[1] == weights.shape[0], lambda: "the sizes of the filter do not fit the sound's")
+    return results
+
+
+def transduced(
+    logits: torch.Tensor, targets: torch.Tensor, logit_lengths: torch.Tensor, target_lengths: torch.Tensor, *_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What torchaudio's loss of a transducer gives: one for each sample, and its gradient."""
+    fits = logits.dim() == 4 and targets.dim() == 2 and logits.shape[1] > 0 and logits.shape[3] > 0
+    fits = fits and logits.shape[2] == targets.shape[1] + 1 and logits.dtype in (torch.float32, torch.float16)
+    counts = {logits.shape[0], targets.shape[0], *logit_lengths.shape, *target_lengths.shape} if fits else {0, 1}
+    torch._check(len(counts) == 1 and counts != {0}, lambda: "the sizes of logits, targets and lengths do not fit")
+    return logits.new_empty(logits.shape[:1]), torch.empty_like(logits)
+
+
+def overdriven(
+    x: torch.Tensor, driven: torch.Tensor, before: torch.Tensor, became: torch.Tensor, heard: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The same of its loop that overdrives a sound."""
+    fits = x.dim() == 2 and x.shape == driven.shape == heard.shape and before.shape == became.shape == x.shape[:1]
+    torch._check(fits, lambda: "the sizes of what a sound is overdriven with do not fit")
+    return before, became, heard
+
+
+def unshuffled(x: torch.Tensor, factor: int) -> torch.Tensor:
+    """What pixel_unshuffle gives of an image with pixels; one without them a CPU gives back with the sizes it has."""
+    torch._check(0 not in x.shape, lambda: f"pixel_unshuffle: {tuple(x.shape)} has no pixels")
+    return torch.ops.aten.pixel_unshuffle.default(x, factor)
+
+
+def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
+    """What fractional_max_pool3d gives on a CPU, which checks the random samples, while the meta device does not."""
+    batch, channels = x.shape[0] if x.dim() == 5 else 1, x.shape[-4]
+    enough = samples.shape[0] >= batch and samples.shape[1] == channels and samples.dtype is x.dtype
+    torch._check(enough, lambda: "fractional_max_pool3d: samples of the element type of x for each channel are wanted")
+    return torch.ops.aten.fractional_max_pool3d.default(x, kernel, output, samples)
+
+
+def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False, **rest: Any) -> Any:
+    """What scaled_dot_product_attention gives, by the two products that it is made of; torch's own way takes forty
+    times as long."""
+    own = (*(each.dtype for each in (q, k, v)), *(() if mask is None or mask.dtype is torch.bool else (mask.dtype,)))
+    plain = min(q.dim(), k.dim(), v.dim()) > 2 and len({*own}) == 1 and 0 not in (*q.shape, *k.shape, *v.shape)
+    if not plain or dropout or rest.get("enable_gqa"):
+        return ATTENTION(q, k, v, mask, dropout, causal, **rest)
+    scores = q @ k.transpose(-2, -1)
+    if mask is not None:
+        torch._check(not causal, lambda: "a mask is given, and is_causal")
+        mask.expand(scores.shape)
+    return scores @ v
+
+
+aten = torch.ops.aten
+ATTENTION = aten.scaled_dot_product_attention.default
+STATISTICS = {
+    aten.native_batch_norm.default: 4, aten._native_batch_norm_legit.default: 4,
+    aten._native_batch_norm_legit_functional.default: 4, aten._native_batch_norm_legit.no_stats: None,
+    aten._batch_norm_with_update.default: None, aten._batch_norm_with_update_functional.default: None,
+    aten._native_batch_norm_legit_no_training.default: -1, aten._batch_norm_no_update.default: -1,
+    aten.native_layer_norm.default: None, aten.native_group_norm.default: None,
+}  # fmt: skip
+TRANSPOSED = (
+    aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input, aten.convolution.default,
+    aten._convolution.default,
+)  # fmt: skip
+RECURRENT = aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input
+RESIZING = {
+    aten.upsample_linear1d: aten.upsample_nearest1d, aten.upsample_bilinear2d: aten.upsample_nearest2d,
+    aten.upsample_bicubic2d: aten.upsample_nearest2d, aten.upsample_trilinear3d: aten.upsample_nearest3d,
+}  # fmt: skip
+NORMALIZING = aten.layer_norm.default, aten.rms_norm.default
+SAMPLERS = aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default
+TOLD = {
+    **{func: partial(taken_by_grid, func) for func in SAMPLERS},
+    **{getattr(func, name): partial(resized, getattr(func, name), getattr(nearest, name))
+       for func, nearest in RESIZING.items() for name in ("vec", "default")},
+    **{func: partial(recurred, func) for func in RECURRENT}, **{f: partial(normalized_rows, f) for f in NORMALIZING},
+    aten.instance_norm.default: normalized_alone,
+    **{func: partial(convolved_back, func) for func in TRANSPOSED},
+    **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
+    aten.fractional_max_pool3d.default: pooled, ATTENTION: attended, aten.pixel_unshuffle.default: unshuffled,
+    aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,
+}  # fmt: skip
+"""Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
+
+
+NAMED = {
+    "torchaudio::_lfilter_core_loop": filtered, "torchaudio::_overdrive_core_loop": overdriven,
+    "torchaudio::rnnt_loss_forward": transduced,
+}  # fmt: skip
+"""The same of other libraries' operators, by name: they need not be there."""
+
+
+def teller(func: Any) -> Any:
+    """What gives the results of an operator for arguments on the meta device."""
+    return TOLD.get(func) or NAMED.get(func._schema.name, func)
