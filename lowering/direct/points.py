@@ -319,7 +319,10 @@ def known_sizes(given: Sequence[Any]) -> bool:
     return all(dims.are_numbers(each.shape) for each in given if isinstance(each, Value))
 
 
-ANY_SIZE = "unsqueeze transpose permute t to contiguous clone detach alias dropout softmax log_softmax mean sum".split()
+ANY_SIZE = (
+    "unsqueeze transpose permute t to contiguous clone detach alias dropout softmax log_softmax mean sum "
+    "hardswish selu log_sigmoid relu6 square"
+).split()
 FREE: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], bool]] = {
     "aten::linear": are_rows, "aten::layer_norm": are_outside, "aten::rms_norm": are_outside,
     "aten::embedding": are_places, "aten::batch_norm": are_samples,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -35,7 +36,7 @@ from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.einsum_types import conditions as element_types
 from lowering.direct.converting import QUICK
 from lowering.direct.expected import KNOWN, require_masks
-from lowering.direct.meta_device.arguments import Meta, made_of, on_cpu, order_of, plain_key
+from lowering.direct.meta_device.arguments import Meta, is_on_cpu, made_of, on_cpu, order_of, plain_key
 from lowering.direct.meta_device.results import teller
 from lowering.direct.points import (
     are_allowed,
@@ -55,6 +56,7 @@ from lowering.direct.points import (
     small_sizes,
     symbol_value,
     symbols_alike,
+    varying_key,
 )
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
@@ -92,22 +94,37 @@ class Elsewhere:
         """What torch gives on the meta device for these sizes of the names, and 0 for a dimension that is `nothing`;
         of what is empty on the CPU, where only the operator's kernel refuses that. It is asked once for equal numbers,
         also by trials. Raises Refused."""
-        tracer = self.tracer
+        told, args, keys, given = self.tracer.told, [], [], dict[str, Any]()
         try:
-            given = {n: self.sized(each, sizes, nothing) for n, each in self.kwargs.items() if n != "pin_memory"}
-            if self.device and all(a.name != "device" for a in self.func._schema.arguments[: len(self.args)]):
-                given["device"] = META
-            args = [self.sized(each, sizes, nothing) for each in self.args]
+            for name, each, known in self.parts:
+                made = self.sized(each, sizes, nothing) if known is None else known[0]
+                keys.append(plain_key(made) if known is None else known[1])
+                if name is None:
+                    args.append(made)
+                else:
+                    given[name] = made
         except DimensionError:
             raise Refused from None
-        if any(isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))):
-            args, given = on_cpu(args), {name: on_cpu(each) for name, each in given.items()}
-        key = (self.func, plain_key(args), plain_key(list(given.items())))
-        if key not in tracer.told:
-            tracer.told[key] = self.carried_out(args, given)
-        if isinstance(tracer.told[key], Refused):
-            raise Refused(*tracer.told[key].args)  # anew: one that was raised holds on to all that ran then
-        return tracer.told[key]
+        key = (self.func, len(args), *given, *keys)
+        if key not in told:
+            told[key] = self.carried_out(args, given)
+        if isinstance(told[key], Refused):
+            raise Refused(*told[key].args)  # anew: one that was raised holds on to all that ran then
+        return told[key]
+
+    @cached_property
+    def parts(self) -> list[tuple[str | None, Any, tuple[Any, Any] | None]]:
+        """(name, argument, (what it is at all sizes, its key)) of all arguments: None where one is given by place, and
+        where it hangs on sizes."""
+        named: dict[str, Any] = {name: each for name, each in self.kwargs.items() if name != "pin_memory"}
+        if self.device and all(a.name != "device" for a in self.func._schema.arguments[: len(self.args)]):
+            named["device"] = META
+        found: list[tuple[str | None, Any, tuple[Any, Any] | None]] = []
+        for name, each in (*((None, each) for each in self.args), *named.items()):
+            made = None if varying_key(self.tracer, each)[1] else self.sized(each, {}, None)
+            known = None if made is None else (made, plain_key(made))
+            found.append((name, each, known))
+        return found
 
     def sized(self, each: Any, sizes: Sizes, nothing: Any) -> Any:
         """An argument for these sizes of the names, and 0 for a dimension that is `nothing`."""
@@ -127,6 +144,8 @@ class Elsewhere:
 
     def carried_out(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What torch gives for arguments on the meta device; a Refused where it raises."""
+        if any(map(is_on_cpu, (*args, *kwargs.values()))):
+            args, kwargs = on_cpu(args), {name: on_cpu(each) for name, each in kwargs.items()}
         try:
             return teller(self.func)(*map(made_of, args), **{name: made_of(each) for name, each in kwargs.items()})
         except REFUSED as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
+from operator import eq
 from typing import Any
 
 import attrs
@@ -19,10 +21,13 @@ class Meta:
     on: str = "meta"
 
     def tensor(self) -> torch.Tensor:
-        """A new one, of zeros."""
-        order = list(self.order)
-        made = torch.zeros([self.shape[a] for a in order], dtype=self.dtype, device=self.on)
-        return made.permute([order.index(a) for a in range(len(order))]) if order != sorted(order) else made
+        """A new one, of zeros where it has numbers."""
+        make = torch.empty if self.on == "meta" else torch.zeros
+        order = self.order
+        if all(map(eq, order, count())):
+            return make(self.shape, dtype=self.dtype, device=self.on)
+        made = make([self.shape[a] for a in order], dtype=self.dtype, device=self.on)
+        return made.permute([order.index(a) for a in range(len(order))])
 
 
 def order_of(twin: torch.Tensor) -> tuple[int, ...]:
@@ -41,6 +46,13 @@ def on_cpu(given: Any) -> Any:
     if isinstance(given, list | tuple):
         return type(given)(map(on_cpu, given))
     return attrs.evolve(given, on="cpu") if isinstance(given, Meta) else given
+
+
+def is_on_cpu(given: Any) -> bool:
+    """Whether a tensor of an argument is to lie on the CPU."""
+    if isinstance(given, list | tuple):
+        return any(map(is_on_cpu, given))
+    return isinstance(given, Meta) and given.on == "cpu"
 
 
 def made_of(given: Any) -> Any:

@@ -37,6 +37,11 @@ OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "log_softmax": lambda x: F.log_softmax(x, 1),
     "mean": lambda x: x.mean((0, 2)),
     "sum": lambda x: x.sum(1),
+    "hardswish": F.hardswish,
+    "selu": torch.selu,
+    "log_sigmoid": F.logsigmoid,
+    "relu6": F.relu6,
+    "square": torch.square,
 }
 
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
-from lowering.direct.meta_device.results import RECURRENT, RESIZING, TOLD
+from lowering.direct.meta_device.results import LOSSES, RECURRENT, RESIZING, TOLD
 from lowering.direct.points import symbol_value
 from tests.support.python_calls import python_calls
 
 aten = torch.ops.aten
 SIZES = st.integers(1, 4)
+SOME = st.integers(0, 4)
 KINDS = st.sampled_from((torch.float32, torch.float64))
 
 
@@ -77,7 +78,7 @@ def test_a_recurrent_layer_is_told_as_the_cpu_gives_it(data: st.DataObject, laye
     projected = layer is torch.nn.LSTM and width > 1 and data.draw(st.booleans())
     more = {"proj_size": width - 1} if projected else {}
     made = layer(features, width, layers, bidirectional=both, batch_first=first, bias=biased, **more).eval()
-    steps, batch = data.draw(st.integers(1, 5)), data.draw(SIZES)
+    steps, batch = data.draw(st.integers(0, 5)), data.draw(SOME)
     given_features = data.draw(st.sampled_from((features, features, features, 2)))
     given_batch = data.draw(st.sampled_from((batch, batch, batch, 2)))
     x = torch.zeros(*((batch, steps) if first else (steps, batch)), given_features)
@@ -92,6 +93,39 @@ def test_a_recurrent_layer_is_told_as_the_cpu_gives_it(data: st.DataObject, laye
         assert told == outcome(name.input, *on_meta(args))
         if (given_batch, given_features) == (batch, features):  # of others oneDNN looks at no size
             assert told == outcome(name.input, *args)
+
+
+@given(st.data(), KINDS, KINDS)
+def test_a_linear_layer_is_told_as_the_cpu_gives_it(data: st.DataObject, kind: Any, other: Any) -> None:
+    x = torch.zeros(data.draw(st.lists(SOME, min_size=1, max_size=4)), dtype=kind)
+    x = x.mT if x.dim() > 1 and data.draw(st.booleans()) else x
+    features = data.draw(st.sampled_from((x.shape[-1], x.shape[-1], 2)))
+    out = data.draw(SOME)
+    bias = data.draw(st.sampled_from((None, torch.zeros(out, dtype=kind), torch.zeros(out, dtype=other))))
+    args = x, torch.zeros(out, features, dtype=data.draw(st.sampled_from((kind, kind, other)))), bias
+    assert outcome(TOLD[aten.linear.default], *on_meta(args)) in (
+        outcome(aten.linear.default, *args), outcome(aten.linear.default, *on_meta(args))
+    )  # fmt: skip
+
+
+@given(st.data(), KINDS, KINDS)
+def test_a_norm_of_groups_is_told_as_the_cpu_gives_it(data: st.DataObject, kind: Any, other: Any) -> None:
+    x = torch.zeros(data.draw(st.lists(SOME, min_size=1, max_size=5)), dtype=kind)
+    count = data.draw(st.sampled_from((*x.shape[1:2], *x.shape[1:2], 2)))
+    numbers = st.sampled_from((None, torch.ones(count, dtype=kind), torch.ones(count, dtype=other)))
+    args = x, data.draw(st.integers(0, 3)), data.draw(numbers), data.draw(numbers)
+    assert outcome(TOLD[aten.group_norm.default], *on_meta(args)) in (
+        outcome(aten.group_norm.default, *args), outcome(aten.group_norm.default, *on_meta(args))
+    )  # fmt: skip
+
+
+@given(st.data(), st.sampled_from(LOSSES), KINDS, KINDS)
+def test_a_loss_is_told_as_the_cpu_gives_it(data: st.DataObject, loss: Any, kind: Any, other: Any) -> None:
+    shape = data.draw(st.lists(SOME, max_size=3))
+    x, y = torch.zeros(shape, dtype=kind), torch.zeros(data.draw(st.sampled_from((shape, shape[1:]))), dtype=other)
+    args = x, y, *data.draw(st.sampled_from(((), (0,), (1,), (2,))))
+    told = outcome(TOLD[loss], *on_meta(args))
+    assert told in (outcome(loss, *args), outcome(loss, *on_meta(args)))
 
 
 @pytest.mark.parametrize("packet", list(RESIZING), ids=str)
