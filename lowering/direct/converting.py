@@ -359,6 +359,10 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
     return type_
 
 
+ADDING = frozenset(("aten::addmm", "aten::_addmm_activation", "aten::baddbmm"))
+"""Operators (bias, a, b) that add a product of matrices to what is broadcast to it."""
+
+
 def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
     """A dimension that the type rule could not tell: that of an operand whose sizes are kept; of operands that are
     broadcast the one that they have in common, which is kept as a condition; else a symbol that the data tells."""
@@ -367,6 +371,8 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
     if func._schema.name in KEEPING:
         return operands[0].shape[axis]
     flat = [v for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor) and v.rank >= -axis]
+    if func._schema.name in ADDING and axis >= -2:
+        flat = [v for v in flat if v is not operands[1 if axis == -1 else 2]]  # its axis there is the one summed over
     aligned = [v.shape[axis] for v in flat]
     distinct: list[Any] = []
     for each in aligned:

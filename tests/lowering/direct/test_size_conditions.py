@@ -132,3 +132,20 @@ def test_what_a_padding_of_data_takes_off_is_held_against_the_size() -> None:
         assert torch.equal(program(*call), padded(*call)), (n, count)
     with pytest.raises(IrkitError):
         program(torch.rand(2, 3), torch.tensor(-4))
+
+
+@pytest.mark.parametrize("lead", [(), (4,)])
+def test_the_axis_that_a_product_is_summed_over_is_no_other(lead: tuple[int, ...]) -> None:
+    """Its length is that of the rows in the example, and by none of its own conditions."""
+    add = torch.baddbmm if lead else torch.addmm
+    auto = torch.export.Dim.AUTO
+
+    def scaled(m: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return add(m, a, b, beta=0.6, alpha=0.2)
+
+    example = tuple(torch.randn(*lead, *shape) for shape in ((2, 3), (2, 2), (2, 3)))
+    varying = dict.fromkeys(range(len(lead) + 2), auto)
+    program = irkit.to_onnx(scaled, example, dynamic_shapes=(varying,) * 3, capture="direct")
+    for rows, inner, columns in ((2, 5, 3), (4, 1, 6), (0, 2, 3), (3, 0, 2), (1, 1, 1)):
+        given = [torch.randn(*lead, *shape) for shape in ((rows, columns), (rows, inner), (inner, columns))]
+        torch.testing.assert_close(program(*given), scaled(*given), rtol=1e-5, atol=1e-5)
