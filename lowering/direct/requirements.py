@@ -85,7 +85,7 @@ class Elsewhere:
     results: Sequence[Any]
     device: bool
 
-    @property
+    @cached_property
     def given(self) -> tuple[Any, ...]:
         """All arguments."""
         return (self.args, tuple(self.kwargs.values()))
@@ -151,17 +151,17 @@ class Elsewhere:
         except REFUSED as error:
             return Refused(str(error))
 
-    @property
+    @cached_property
     def refuses_nothing(self) -> bool:
         """Whether its kernel alone refuses what is empty."""
         return asks_in_its_kernel(self.func._schema.name)
 
-    @property
+    @cached_property
     def compares(self) -> bool:
         """Whether its kernel alone holds the sizes of operands against one another."""
         return compares_in_its_kernel(self.func._schema.name)
 
-    @property
+    @cached_property
     def tensors(self) -> list[torch.Tensor]:
         """The tensors among its arguments."""
         return [each for each in pytree.tree_leaves(self.given) if isinstance(each, torch.Tensor)]
