@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -132,3 +133,26 @@ def test_what_a_padding_of_data_takes_off_is_held_against_the_size() -> None:
         assert torch.equal(program(*call), padded(*call)), (n, count)
     with pytest.raises(IrkitError):
         program(torch.rand(2, 3), torch.tensor(-4))
+
+
+REPEATED: dict[str, Callable[[Any], Any]] = {
+    "a result told too long": lambda x: x.repeat_interleave(2, 1, output_size=max(2 * x.shape[1], 8)),
+    "less than none": lambda x: x.repeat_interleave(x.shape[1] - 2, 0),
+    "as often as there are rows": lambda x: x.repeat_interleave(x.shape[0], 1, output_size=x.shape[0] * x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_a_number_of_repeats_requires_of_sizes_is_kept(name: str) -> None:
+    model = REPEATED[name]
+    shapes = ({0: "rows", 1: "n"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 5),), dynamic_shapes=shapes, capture="direct")
+    for rows, n in itertools.product((0, 1, 3), (0, 1, 2, 4, 6)):
+        x = torch.randn(rows, n)
+        try:
+            expected = model(x)
+        except RuntimeError:
+            with pytest.raises(irkit.ContractError):
+                program(x)
+            continue
+        torch.testing.assert_close(program(x), expected)
