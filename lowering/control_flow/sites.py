@@ -99,17 +99,32 @@ def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool
         return None
     found = definition_at(code.co_filename, place[0])
     node = None if found is None else decision_at(found.node, place)
+    if found is not None and node is None and branches:
+        node = comparing_call(found.node, place)
     if found is None or node is None or is_refusing(node):
         return None
     if loops and elements_gone_over(node) is None and not is_opening(node):
         return None
-    if branches and not isinstance(node, BRANCHES):
+    if branches and not (isinstance(node, BRANCHES) or is_comparing(node)):
         return None
     return Site(code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node))
 
 
 BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.UnaryOp)
 """The decisions that have two ways."""
+COMPARING = frozenset({"min", "max"})
+"""Functions of Python's that compare what they are given, and so have a way for each answer."""
+
+
+def is_comparing(node: ast.AST) -> bool:
+    """Whether a node calls one of these."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in COMPARING
+
+
+@lru_cache(maxsize=1024)
+def comparing_call(function: ast.FunctionDef, place: Place) -> ast.AST | None:
+    """The call at a place of a function that compares what it is given; None where there is none."""
+    return next((each for each in own_nodes(function) if is_comparing(each) and place_of(each) == place), None)
 
 
 @lru_cache(maxsize=1024)

@@ -67,7 +67,7 @@ class Info:
         self.quick = self.pointwise or name in QUICK
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
         tagged = any(tag in func.tags for tag in tags) and func not in TOLD
-        self.sized_by_data = tagged or name in SIZED_BY_DATA
+        self.sized_by_data = tagged or (name in SIZED_BY_DATA and schema.overload_name not in BY_NUMBERS)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -86,6 +86,8 @@ SIZED_BY_DATA = frozenset(
     "nonzero masked_select nonzero_numpy unique_consecutive repeat_interleave _pack_padded_sequence "
     "_pad_packed_sequence".split()
 )
+BY_NUMBERS = frozenset({"self_int"})
+"""Overloads of these that are told by numbers what others are told by a tensor."""
 
 
 def tensors_in(given: Any) -> list[torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -149,3 +150,26 @@ def test_the_axis_that_a_product_is_summed_over_is_no_other(lead: tuple[int, ...
     for rows, inner, columns in ((2, 5, 3), (4, 1, 6), (0, 2, 3), (3, 0, 2), (1, 1, 1)):
         given = [torch.randn(*lead, *shape) for shape in ((rows, columns), (rows, inner), (inner, columns))]
         torch.testing.assert_close(program(*given), scaled(*given), rtol=1e-5, atol=1e-5)
+
+
+REPEATED: dict[str, Callable[[Any], Any]] = {
+    "a result told too long": lambda x: x.repeat_interleave(2, 1, output_size=max(2 * x.shape[1], 8)),
+    "less than none": lambda x: x.repeat_interleave(x.shape[1] - 2, 0),
+    "as often as there are rows": lambda x: x.repeat_interleave(x.shape[0], 1, output_size=x.shape[0] * x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_a_number_of_repeats_requires_of_sizes_is_kept(name: str) -> None:
+    model = REPEATED[name]
+    shapes = ({0: "rows", 1: "n"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 5),), dynamic_shapes=shapes, capture="direct")
+    for rows, n in itertools.product((0, 1, 3), (0, 1, 2, 4, 6)):
+        x = torch.randn(rows, n)
+        try:
+            expected = model(x)
+        except RuntimeError:
+            with pytest.raises(irkit.ContractError):
+                program(x)
+            continue
+        torch.testing.assert_close(program(x), expected)

@@ -105,6 +105,24 @@ class Written(Used):
         return x.sum(1) + y.sum(1) + size
 
 
+class Largest(torch.nn.Module):
+    """Takes the largest of several quotients of sizes, by a function of Python's."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = max([x.shape[1] / 8, 12 / (x.shape[1] + 1)])
+        return x + 1 if scale * 10 > 13 else x * 2
+
+
+class Repeated(torch.nn.Module):
+    """Repeats what is short, as often as numbers say."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] < 9:
+            twice = x.repeat_interleave(2, 1, output_size=2 * x.shape[1])
+            return twice[:, : x.shape[1]] + x.repeat_interleave(x.shape[1], 2)[:, :, :4]
+        return x
+
+
 def stacked(*modules: torch.nn.Module) -> torch.nn.Module:
     torch.manual_seed(0)
     return torch.nn.Sequential(*modules).eval()
@@ -115,6 +133,8 @@ MODELS = {
     "shrinking": lambda: stacked(Shrinking(), Halves(), Shrinking()),
     "positions": lambda: stacked(Halves(), Positions()),
     "used": lambda: stacked(Used()),
+    "largest": lambda: stacked(Largest()),
+    "repeated": lambda: stacked(Repeated()),
     "two of one class": lambda: stacked(Windows(4), Windows(4), Windows(4)),
 }
 
