@@ -19,10 +19,11 @@ Given = Mapping[str, Any]
 
 def require_taken(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Raises LoweringError for arguments of an operator that eager refuses whatever the tensors hold."""
-    schema = getattr(target, "_schema", None)
-    checks = CHECKS.get(schema.name.removesuffix("_")) if schema is not None else None
-    for check in checks or ():
-        given = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+    if not hasattr(target, "_schema"):
+        return
+    schema = target._schema
+    for check in CHECKS.get(schema.name.removesuffix("_"), ()):
+        given: dict[str, Any] = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
         given |= dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
         for reason in check(given):
             raise LoweringError(f"eager refuses this call of {target}: {reason}", hint="mend the call in the model")
@@ -56,7 +57,8 @@ def typed(name: str, *types: DType) -> Callable[[Given], Iterator[str]]:
 
 def labels(given: Given) -> Iterator[str]:
     """The check that what names classes is of int64 or uint8; probabilities of classes are floats."""
-    if is_tensor(given.get("target")) and not given["target"].dtype.is_float:
+    target: Any = given.get("target")
+    if is_tensor(target) and not target.dtype.is_float:
         yield from typed("target", DType.INT64, DType.UINT8)(given)
 
 
@@ -64,7 +66,7 @@ def no_bool(*names: str) -> Callable[[Given], Iterator[str]]:
     """The check that no operand is of bool."""
 
     def check(given: Given) -> Iterator[str]:
-        held = (given.get(name) for name in names)
+        held: Iterator[Any] = (given.get(name) for name in names)
         if any(isinstance(each, bool) or (is_tensor(each) and each.dtype is DType.BOOL) for each in held):
             yield "it does not take bool"
 
@@ -81,7 +83,8 @@ def held(*names: str) -> Callable[[Given], Iterator[str]]:
     """The check that the element type of the result holds some numbers."""
 
     def check(given: Given) -> Iterator[str]:
-        named, x = given.get("dtype"), given.get("self")
+        named: Any = given.get("dtype")
+        x: Any = given.get("self")
         dtype = DTYPES.get(named) if named is not None else x.dtype if is_tensor(x) else None
         for number in (given.get(name) for name in names):
             if dtype is not None and is_too_large(number, dtype):

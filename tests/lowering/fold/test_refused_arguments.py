@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.testing._internal.common_methods_invocations import op_db  # pyright: ignore[reportMissingTypeStubs]
+from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from irkit.core.types import DType
@@ -60,8 +60,8 @@ def test_what_eager_refuses_by_its_arguments_is_refused(name: str, model: Any, a
 
 def test_numbers_that_an_element_type_holds_are_taken() -> None:
     taken = (
-        (1e30, DType.FLOAT), (float("inf"), DType.FLOAT16), (65504, DType.FLOAT16), (-1, DType.UINT8), (-255, DType.UINT8),
-        (127, DType.INT8), (2.5, DType.INT8), (2, DType.BOOL), (complex(1, 0), DType.FLOAT),
+        (1e30, DType.FLOAT), (float("inf"), DType.FLOAT16), (65504, DType.FLOAT16), (-1, DType.UINT8),
+        (-255, DType.UINT8), (127, DType.INT8), (2.5, DType.INT8), (2, DType.BOOL), (complex(1, 0), DType.FLOAT),
     )  # fmt: skip
     assert not [each for each in taken if is_too_large(*each)]
     for number, dtype in taken[:-1]:

@@ -13,8 +13,8 @@ from tests.support.draws import drawn
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 TORCH = (
-    "abs neg ceil floor round trunc fix frac sign sgn relu square sqrt sin tan asin sinh tanh expm1 erf sigmoid positive "
-    "nan_to_num deg2rad rad2deg reciprocal signbit"
+    "abs neg ceil floor round trunc fix frac sign sgn relu square sqrt sin tan asin sinh tanh expm1 erf sigmoid "
+    "positive nan_to_num deg2rad rad2deg reciprocal signbit"
 )
 UNARY: dict[str, Callable[[Tensor], Tensor]] = {name: getattr(torch, name) for name in TORCH.split()}
 UNARY |= {
