@@ -15,13 +15,13 @@ from lowering.errors import LoweringError
 from lowering.fold.memory import storage
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import source_of
-from lowering.records.torch_internals import OpOverload, pytree
+from lowering.records.torch_internals import C, OpOverload, pytree
 
 
 @lru_cache(maxsize=1 << 12)
 def may_give_a_view(target: Any) -> bool:
     """True for an operator that torch puts together of others, so that what it gives may be a view or new."""
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    composite = C.DispatchKey.CompositeImplicitAutograd
     if not isinstance(target, OpOverload) or not target.has_kernel_for_dispatch_key(composite):
         return False
     return not storage.written_arguments(target) and not storage.reshapes_in_place(target)
@@ -153,7 +153,7 @@ def shares_at(node: Node, sizes: Mapping[Any, int]) -> bool:
         args, kwargs = pytree.tree_map_only((Node, torch.SymInt, torch.device), plain, (node.args, node.kwargs))
         target: Any = node.target
         made = pytree.tree_leaves(target(*args, **kwargs))
-    except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+    except (RuntimeError, TypeError, ValueError, IndexError):
         return False
     given = {storage.recorded_storage(each) for each in pytree.tree_leaves((args, kwargs))} - {None}
     return any(storage.recorded_storage(each) in given for each in made)

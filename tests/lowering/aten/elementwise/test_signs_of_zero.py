@@ -18,12 +18,19 @@ TORCH = (
 )
 UNARY: dict[str, Callable[[Tensor], Tensor]] = {name: getattr(torch, name) for name in TORCH.split()}
 UNARY |= {
-    "hardtanh": torch.nn.functional.hardtanh, "hardshrink": torch.nn.functional.hardshrink,
-    "times 0": lambda x: x * 0.0, "times -0": lambda x: x * -0.0, "0 - x": lambda x: 0.0 - x,
-    "by 2, trunc": lambda x: torch.div(x, 2, rounding_mode="trunc"), "by 2": lambda x: x // 2,
-    "by -2": lambda x: x // -2, "fmod 2": lambda x: torch.fmod(x, 2), "remainder -2": lambda x: x % -2,
-    "cubed": lambda x: x**3, "clamp at 0": lambda x: x.clamp(0.0),
-}  # fmt: skip
+    "hardtanh": torch.nn.functional.hardtanh,
+    "hardshrink": torch.nn.functional.hardshrink,
+    "times 0": lambda x: x * 0.0,
+    "times -0": lambda x: x * -0.0,
+    "0 - x": lambda x: 0.0 - x,
+    "by 2, trunc": lambda x: torch.div(x, 2, rounding_mode="trunc"),
+    "by 2": lambda x: x // 2,
+    "by -2": lambda x: x // -2,
+    "fmod 2": lambda x: torch.fmod(x, 2),
+    "remainder -2": lambda x: x % -2,
+    "cubed": lambda x: x**3,
+    "clamp at 0": lambda x: x.clamp(0.0),
+}
 NAMES = "add sub mul div fmod remainder floor_divide copysign atan2 heaviside"
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {name: getattr(torch, name) for name in NAMES.split()}
 BINARY["div trunc"] = lambda a, b: torch.div(a, b, rounding_mode="trunc")
