@@ -1,4 +1,4 @@
-"""Signs of zeros, as eager has them: of every float type, with ONNX Runtime's optimizations and without."""
+"""Signs of zeros, as eager has them: of every float type, of graphs that irkit optimized and of such as it did not."""
 
 from __future__ import annotations
 
