@@ -9,6 +9,7 @@ import torch
 
 from lowering.errors import Unsupported
 from lowering.fold.function_converters import MEANINGLESS
+from lowering.fold.refused_arguments import require_taken
 from lowering.fold.registry import Entry
 from lowering.records.types import DTYPES
 
@@ -18,8 +19,10 @@ def call_arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """(positional, keyword) arguments for a converter: those it names, torch dtypes as element types.
 
-    Raises Unsupported where an argument that the converter does not name was given a value that is not its default.
+    Raises Unsupported where an argument that the converter does not name was given a value that is not its default, and
+    LoweringError where eager refuses the arguments.
     """
+    require_taken(target, args, kwargs)
     schema = target._schema.arguments if hasattr(target, "_schema") else ()
     positional: list[Any] = []
     keyword: dict[str, Any] = {}

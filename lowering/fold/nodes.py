@@ -29,6 +29,7 @@ from lowering.fold.convert import convert
 from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_is_own, restate_sizes, sizes_of_data
 from lowering.fold.decompose import can_decompose
 from lowering.fold.memory import storage
+from lowering.fold.memory.untold import refuse_stale_views, untold_sharing
 from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant
@@ -155,6 +156,8 @@ def call_function(scope: Scope, node: Node) -> None:
         call_norm(scope, node)
         scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     elif storage.written_arguments(target):
+        scope.guards.extend(untold_sharing(node))
+        refuse_stale_views(node, scope.places)
         call_inplace(scope, node)
         scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     else:

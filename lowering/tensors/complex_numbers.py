@@ -112,7 +112,7 @@ def root(a: Parts, *, roomy: bool) -> Parts:
 
 def copy_sign(size: Value, sign: Value) -> Value:
     """size with the sign of another number, of -0 too."""
-    return op.Where(is_negative(sign), op.Neg(size), size)
+    return op.Mul(size, op.Where(is_negative(sign), scalar(-1, size.dtype), scalar(1, size.dtype)))
 
 
 def is_negative(x: Value) -> Value:

@@ -12,7 +12,7 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.dims import Dim
-from lowering.errors import Unsupported
+from lowering.errors import LoweringError, Unsupported
 
 LAST = np.iinfo(np.int64).max
 """The end of a slice that goes to the end."""
@@ -27,7 +27,12 @@ def ints(*numbers: int) -> Value:
 
 
 def axis(dim: int, rank: int) -> int:
-    """`dim` counted from the front. torch takes 0 and -1 for tensors without dimensions too."""
+    """`dim` counted from the front. torch takes 0 and -1 for tensors without dimensions too, and refuses others."""
+    room = max(rank, 1)
+    if not -room <= dim < room:
+        raise LoweringError(
+            f"there is no dimension {dim} of {rank}, and eager refuses it", hint=f"name one from {-room} to {room - 1}"
+        )
     return dim % rank if rank else 0
 
 

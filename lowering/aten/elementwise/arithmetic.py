@@ -146,8 +146,8 @@ def aten_div(self: Operand, other: Operand, *, rounding_mode: str | None = None)
 
 
 def truncated(x: Value) -> Value:
-    """x rounded towards zero."""
-    return op.Where(op.Less(x, 0), op.Ceil(x), op.Floor(x))
+    """x rounded towards zero; ONNX Runtime's Where keeps a -0.0 of its last operand only."""
+    return op.Where(op.Greater(x, 0), op.Floor(x), op.Ceil(x))
 
 
 def aten_floor_divide(self: Operand, other: Operand) -> Value:
@@ -165,7 +165,9 @@ def aten_floor_divide(self: Operand, other: Operand) -> Value:
     quotient = op.Div(op.Sub(a, rest), b)
     lower = op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0)
     rounded = op.Round(op.Where(lower, op.Sub(quotient, 1), quotient))
-    return op.Where(op.Equal(b, 0), op.Div(a, b), rounded)
+    # A quotient of 0 has the sign of a / b, half of which is below 1 there; it is infinite or NaN where b is 0.
+    signed = op.Floor(op.Mul(op.Div(a, b), 0.5))
+    return op.Where(op.And(truth(b), truth(rounded)), rounded, signed)
 
 
 def floor_divided(a: Value, b: Value) -> Value:
@@ -467,7 +469,7 @@ def aten_heaviside(self: Value, values: Value) -> Value:
     """0 below zero, `values` at zero, 1 above."""
     x, at_zero = promote(self, values)
     above = x if x.dtype is DType.BOOL else cast(op.Greater(x, 0), x.dtype)
-    return choose(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
+    return choose(truth(x), above, at_zero)
 
 
 def aten_nan_to_num(

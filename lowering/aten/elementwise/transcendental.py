@@ -129,10 +129,10 @@ def aten_atan2(self: Value, other: Value) -> Value:
     # Sums of -0 are 0 in torch and -0 in ONNX Runtime, and the angle of two zeros hangs on their signs.
     y, x = (op.Where(op.Equal(z, 0), scalar(0, z.dtype), z) if is_sum(z) else z for z in floating_all(self, other))
     both = op.And(op.IsInf(y), op.IsInf(x))
-    ratio = op.Where(both, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, x))
-    ratio = op.Where(op.And(op.Equal(y, 0), op.Equal(x, 0)), y, ratio)
+    divisor = op.Where(op.And(op.Equal(y, 0), op.Equal(x, 0)), scalar(1, y.dtype), x)
+    ratio = op.Where(both, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, divisor))
     turn = op.Where(is_negative(y), scalar(-math.pi, y.dtype), scalar(math.pi, y.dtype))
-    return op.Add(op.Atan(ratio), op.Where(is_negative(x), turn, scalar(0, y.dtype)))
+    return op.Add(op.Atan(ratio), op.Where(is_negative(x), turn, scalar(-0.0, y.dtype)))
 
 
 def aten_deg2rad(self: Value) -> Value:

@@ -9,6 +9,7 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from lowering.aten.elementwise.arithmetic import aten_fmod
 from lowering.aten.reduction.reduce import some
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
@@ -112,14 +113,15 @@ def aten_nextafter(self: Value, other: Value) -> Value:
 
 
 def aten_gcd(self: Value, other: Value) -> Value:
-    """The greatest common divisor, by Euclid's algorithm, until every remainder is 0."""
+    """The greatest common divisor, by Euclid's algorithm, until every remainder is 0. That of the least integer, which
+    is its own size, has the sign that torch's remainders give it."""
     a, b = (op.Abs(v) for v in promote(self, other))
     a, b = op.Add(a, op.Sub(b, b)), op.Add(b, op.Sub(a, a))
 
     def step(turn: Value, go_on: Value, large: Value, small: Value) -> tuple[Value, Value, Value]:
         done = op.Equal(small, 0)
         divisor = op.Where(done, scalar(1, small.dtype), small)
-        rest = op.Where(done, small, op.Mod(large, divisor))
+        rest = op.Where(done, small, aten_fmod(large, divisor))
         kept = op.Where(done, large, small)
         return some(op.Not(op.Equal(rest, 0)), None, False), kept, rest
 

@@ -61,7 +61,7 @@ def sinh(x: Value) -> Value:
     half = op.Mul(grown, number(x, 0.5))
     far = op.Sub(op.Mul(half, grown), op.Div(op.Div(number(x, 0.5), grown), grown))
     near = op.Mul(x, horner(op.Mul(x, x), [1 / math.factorial(2 * n + 1) for n in range(10)]))
-    return op.Where(op.Less(op.Abs(x), number(x, 1)), near, odd(x, far))
+    return op.Where(op.GreaterOrEqual(op.Abs(x), number(x, 1)), odd(x, far), near)  # Where keeps the last one's -0.0
 
 
 def cosh(x: Value) -> Value:
@@ -175,7 +175,7 @@ def erf(x: Value) -> Value:
     """The error function"""
     size = op.Abs(x)
     far = odd(x, op.Sub(number(x, 1), erfc_above(size)))
-    return op.Where(op.Less(size, number(x, 0.5)), erf_near(x), far)
+    return op.Where(op.GreaterOrEqual(size, number(x, 0.5)), far, erf_near(x))
 
 
 def erfc(x: Value) -> Value:

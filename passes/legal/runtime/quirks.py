@@ -247,6 +247,12 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           "rows and columns of a batch swapped, of which none may be added",
           "it makes a FusedMatMul of it, which leaves what memory held",
           "the same; to write it otherwise would take time at every size", contract=True),
+    Quirk("zero_chosen", ("Where",), "a -0.0 of floats where the condition holds",
+          "it gives 0.0, and keeps the sign of a -0.0 where the condition does not hold",
+          "the same; to write it otherwise would take time at every call",
+          by="converters, which put last what may be -0.0"),
+    Quirk("zero_of_selu", ("Selu",), "-0.0", "it gives 0.0",
+          "the same; to write it otherwise would take time at every call", by="nothing: the sign of zero is lost"),
     Quirk("draws", ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "opset 22 and later",
           "there is no kernel", "the mask of a Dropout, as bits", issue=PULLS + "32201"),
 )  # fmt: skip

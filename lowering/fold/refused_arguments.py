@@ -1,0 +1,195 @@
+"""Arguments that torch refuses only while it computes, so that neither its meta device nor torch.export tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from irkit.core.ir import Value
+from irkit.core.types import DType, Tensor
+from lowering.errors import LoweringError
+from lowering.records.types import DTYPES
+
+Given = Mapping[str, Any]
+
+
+def require_taken(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raises LoweringError for arguments of an operator that eager refuses whatever the tensors hold."""
+    if not hasattr(target, "_schema"):
+        return
+    schema = target._schema
+    for check in CHECKS.get(schema.name.removesuffix("_"), ()):
+        given: dict[str, Any] = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+        given |= dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
+        for reason in check(given):
+            raise LoweringError(f"eager refuses this call of {target}: {reason}", hint="mend the call in the model")
+
+
+def is_tensor(given: Any) -> bool:
+    """Whether an argument is a tensor with dimensions; what is computed of numbers out of data has none."""
+    return isinstance(given, Value) and isinstance(given.type, Tensor)
+
+
+def one_type(*names: str) -> Callable[[Given], Iterator[str]]:
+    """The check that some operands have one element type."""
+
+    def check(given: Given) -> Iterator[str]:
+        found = [given[name] for name in names if is_tensor(given.get(name)) and given[name].rank]
+        if len({each.dtype for each in found}) > 1:
+            yield f"the element types differ, {', '.join(each.dtype.short for each in found)}"
+
+    return check
+
+
+def typed(name: str, *types: DType) -> Callable[[Given], Iterator[str]]:
+    """The check that an operand has one of some element types."""
+
+    def check(given: Given) -> Iterator[str]:
+        if is_tensor(given.get(name)) and given[name].dtype not in types:
+            yield f"{name} is of {given[name].dtype.short}, and must be of {' or '.join(t.short for t in types)}"
+
+    return check
+
+
+def labels(given: Given) -> Iterator[str]:
+    """The check that what names classes is of int64 or uint8; probabilities of classes are floats."""
+    target: Any = given.get("target")
+    if is_tensor(target) and not target.dtype.is_float:
+        yield from typed("target", DType.INT64, DType.UINT8)(given)
+
+
+def no_bool(*names: str) -> Callable[[Given], Iterator[str]]:
+    """The check that no operand is of bool."""
+
+    def check(given: Given) -> Iterator[str]:
+        operands = [given[name] for name in names if name in given]
+        if any(isinstance(each, bool) or (is_tensor(each) and each.dtype is DType.BOOL) for each in operands):
+            yield "it does not take bool"
+
+    return check
+
+
+def floats(given: Given) -> Iterator[str]:
+    """The check that the first operand is of floats."""
+    if is_tensor(given.get("self")) and (given["self"].dtype.is_integer or given["self"].dtype is DType.BOOL):
+        yield f"it takes floats only, not {given['self'].dtype.short}"
+
+
+def held(*names: str) -> Callable[[Given], Iterator[str]]:
+    """The check that the element type of the result holds some numbers."""
+
+    def check(given: Given) -> Iterator[str]:
+        named: Any = given.get("dtype")
+        x: Any = given.get("self")
+        dtype = DTYPES.get(named) if named is not None else x.dtype if is_tensor(x) else None
+        for number in (given.get(name) for name in names):
+            if dtype is not None and is_too_large(number, dtype):
+                yield f"{number} does not fit {dtype.short}"
+
+    return check
+
+
+def is_too_large(number: Any, dtype: DType) -> bool:
+    """Whether torch refuses to convert a number to an element type: unsigned integers take those below 0, too."""
+    if isinstance(number, complex):
+        return not dtype.is_complex and bool(number.imag)
+    if type(number) not in (int, float) or dtype is DType.BOOL or dtype.is_complex:
+        return False
+    if dtype.is_float:
+        about: Any = ml_dtypes.finfo(dtype.numpy)
+        return math.isfinite(number) and abs(number) > float(about.max)
+    info: Any = np.iinfo(dtype.numpy)
+    least = -int(info.max) if dtype.is_unsigned and type(number) is int else int(info.min)
+    return number != number or not least <= number <= int(info.max)
+
+
+def known_rounding(given: Given) -> Iterator[str]:
+    """The check that a rounding mode is one."""
+    if given.get("rounding_mode") not in (None, "trunc", "floor"):
+        yield f"rounding_mode is {given['rounding_mode']!r}, and must be None, 'trunc' or 'floor'"
+
+
+def some_bound(given: Given) -> Iterator[str]:
+    """The check that a clamp has a bound."""
+    if given.get("min") is None and given.get("max") is None:
+        yield "at least one of min and max must be given"
+
+
+def some_draws(given: Given) -> Iterator[str]:
+    """The check that something is drawn."""
+    count = given.get("num_samples")
+    if type(count) is int and count <= 0:
+        yield f"num_samples is {count}, and must be above 0"
+
+
+def width_of_zero(given: Given) -> Iterator[str]:
+    """The check that what becomes 0 has a width."""
+    width = given.get("lambd")
+    if isinstance(width, int | float) and not width >= 0:
+        yield f"lambd is {width}, and must not be below 0"
+
+
+def row_of_bounds(given: Given) -> Iterator[str]:
+    """The check that boundaries are a vector."""
+    if is_tensor(given.get("boundaries")) and given["boundaries"].rank != 1:
+        yield f"boundaries have {given['boundaries'].rank} dimensions, and must have one"
+
+
+def padding_around(given: Given) -> Iterator[str]:
+    """The checks of a convolution's numbers."""
+    for name, least in (("padding", 0), ("output_padding", 0), ("stride", 1), ("dilation", 1)):
+        numbers = given.get(name, least)
+        for number in numbers if isinstance(numbers, list | tuple) else (numbers,):
+            if type(number) is int and number < least:
+                yield f"{name} is {number}, and must not be below {least}"
+
+
+def little_output_padding(given: Given) -> Iterator[str]:
+    """The check that the output of a transposed convolution is padded by less than a step."""
+    rows = [given.get(name) for name in ("output_padding", "stride", "dilation")]
+    count = max((len(row) for row in rows if isinstance(row, list | tuple)), default=1)
+    wide = [(row * count if len(row) == 1 else row) if isinstance(row, list | tuple) else [row] * count for row in rows]
+    for out, stride, dilation in zip(*wide, strict=False):
+        if all(type(n) is int for n in (out, stride, dilation)) and out >= max(stride, dilation):
+            yield f"output_padding is {out}, and must be below {max(stride, dilation)}, the stride or dilation"
+
+
+CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
+    "aten::mm": (one_type("self", "mat2"),), "aten::bmm": (one_type("self", "mat2"),),
+    "aten::mv": (one_type("self", "vec"),), "aten::dot": (one_type("self", "tensor"),),
+    "aten::matmul": (one_type("self", "other"),), "aten::linear": (one_type("input", "weight"),),
+    "aten::addmm": (one_type("mat1", "mat2"),), "aten::addmv": (one_type("mat", "vec"),),
+    "aten::addbmm": (one_type("self", "batch1", "batch2"),), "aten::baddbmm": (one_type("batch1", "batch2"),),
+    **{
+        f"aten::conv{n}d": (one_type("input", "weight"), padding_around) for n in (1, 2, 3)
+    },
+    **{
+        f"aten::conv_transpose{n}d": (one_type("input", "weight"), padding_around, little_output_padding)
+        for n in (1, 2, 3)
+    },
+    "aten::index_add": (one_type("self", "source"),), "aten::index_copy": (one_type("self", "source"),),
+    "aten::index_reduce": (one_type("self", "source"),), "aten::put": (one_type("self", "source"),),
+    "aten::index_put": (one_type("self", "values"),), "aten::heaviside": (one_type("self", "values"),),
+    "aten::lerp": (one_type("self", "end"),),
+    "aten::masked_fill": (typed("mask", DType.BOOL), held("value")),
+    "aten::masked_scatter": (typed("mask", DType.BOOL),),
+    "aten::where": (typed("condition", DType.BOOL, DType.UINT8),),
+    "aten::cross_entropy_loss": (labels,),
+    "aten::nll_loss_nd": (typed("target", DType.INT64, DType.UINT8),),
+    "aten::nll_loss": (typed("target", DType.INT64, DType.UINT8),),
+    "aten::nll_loss2d": (typed("target", DType.INT64, DType.UINT8),),
+    "aten::sub": (no_bool("self", "other"),), "aten::rsub": (no_bool("self", "other"),),
+    "aten::topk": (no_bool("self"),), "aten::argmax": (no_bool("self"),), "aten::argmin": (no_bool("self"),),
+    "aten::var": (floats,), "aten::std": (floats,), "aten::var_mean": (floats,), "aten::std_mean": (floats,),
+    "aten::fill": (held("value"),), "aten::full": (held("fill_value"),), "aten::full_like": (held("fill_value"),),
+    "aten::new_full": (held("fill_value"),), "aten::index_fill": (held("value"),),
+    "aten::constant_pad_nd": (held("value"),), "aten::threshold": (held("value"),),
+    "aten::hardtanh": (held("min_val", "max_val"),),
+    "aten::div": (known_rounding,), "aten::clamp": (some_bound,), "aten::multinomial": (some_draws,),
+    "aten::softshrink": (width_of_zero,), "aten::bucketize": (row_of_bounds,),
+}  # fmt: skip
+"""What is asked of the operators whose kernels refuse more than their shapes tell."""
