@@ -190,14 +190,21 @@ def asks_nothing(test: ast.expr) -> bool:
 
 def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
     """The decisions of a function at these places, with those that make their tests; where loops are among them, with
-    each `len(...)`, which may ask a list that a loop makes grow, by another name."""
+    each `len(...)`, which may ask a list that a loop makes grow, by another name; and each `type(x)`."""
     found: set[ast.AST] = set()
     every = decisions_in(function)
     for each in every:
         if place_of(each) in places:
             found |= {each, *parts_of(each)}
     loops = any(isinstance(each, ast.For | ast.While) for each in found)
-    return found | {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
+    found |= {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
+    return found | {each for each in ast.walk(function) if found and is_asking_type(each)}
+
+
+def is_asking_type(node: ast.AST) -> bool:
+    """Whether a node is `type(x)`."""
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
+    return named and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:

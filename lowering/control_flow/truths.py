@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from lowering.capture.patches.kinds_asked import asked_error
 from lowering.control_flow.branches import Branches
 from lowering.control_flow.rows import (
     GrownList,
@@ -22,8 +23,19 @@ from lowering.control_flow.rows import (
     open_unbind,
     open_zip,
 )
-from lowering.control_flow.values import Absent, as_tensor, fits, is_open, truth, user_line
+from lowering.control_flow.values import (
+    NUMBERS,
+    Absent,
+    as_tensor,
+    fits,
+    is_of_data,
+    is_open,
+    kind_of,
+    truth,
+    user_line,
+)
 from lowering.direct.functions.arrays import Array
+from lowering.direct.functions.mixed_kinds import may_be_number
 from lowering.errors import CaptureError
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -197,6 +209,13 @@ def bool_(value: Any = False) -> Any:
     return truth(value) if is_open(value) else bool(value)
 
 
+def type_(value: Any) -> type:
+    """type(value); of a number that data tells, what it is in eager"""
+    if may_be_number(value):
+        raise asked_error(user_line())
+    return kind_of(value) if isinstance(value, NUMBERS) and is_of_data(value) else type(value)
+
+
 def any_(values: Any) -> Any:
     """any(values)"""
     return values.any() if isinstance(values, torch.Tensor) and values.dim() == 1 else folded(values, True)
@@ -276,7 +295,7 @@ def is_nonzero(value: Any) -> Any:
 FUNCTIONS: dict[Any, Any] = {
     bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
     zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
-    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind, torch.split: open_split,
+    type: type_, torch.is_nonzero: is_nonzero, torch.unbind: open_unbind, torch.split: open_split,
 }  # fmt: skip
 METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),

@@ -1,4 +1,4 @@
-"""Whether a text is made for a message only: what is printed, logged, warned of or raised tells nothing to the model."""
+"""Whether a text is made for a message only: what is printed, logged or raised tells nothing to the model."""
 
 from __future__ import annotations
 
