@@ -89,7 +89,7 @@ def nodes_around(frame: Any) -> list[ast.AST]:
     lines = tuple(linecache.getlines(code.co_filename))
     if place is None or None in place or not lines:
         return []
-    return nodes_at(lines, place)  # type: ignore[arg-type]
+    return nodes_at(lines, place)
 
 
 @lru_cache(maxsize=256)

@@ -81,7 +81,7 @@ def truth_of(answer: Any) -> torch.Tensor:
         return torch.where(torch.full((), number) > 0, True, False)
     name, *rest = parts
     every = [truth_of(torch.SymBool(each)) if each.is_bool() else number_of(each) for each in rest]
-    return getattr(torch, LOGICAL.get(name, name))(*every)
+    return getattr(torch, LOGICAL.get(str(name), str(name)))(*every)
 
 
 LOGICAL = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
@@ -90,7 +90,8 @@ LOGICAL = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
 def number_of(node: Any) -> torch.Tensor:
     """The number behind a node as a tensor, as exact as Python has it."""
     kind, dtype = (torch.SymInt, torch.int64) if node.is_int() else (torch.SymFloat, torch.float64)
-    return torch.full((), kind(node), dtype=dtype)
+    number: Any = kind(node)
+    return torch.full((), number, dtype=dtype)
 
 
 def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **more: Any) -> Any:
