@@ -190,7 +190,7 @@ def asks_nothing(test: ast.expr) -> bool:
 
 def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
     """The decisions of a function at these places, with those that make their tests; where loops are among them, with
-    each `len(...)`, which may ask a list that a loop makes grow, by another name; and each `type(x)`."""
+    each `len(...)`, which may ask a list that a loop makes grow, by another name; and each `type(x)` and its like."""
     found: set[ast.AST] = set()
     every = decisions_in(function)
     for each in every:
@@ -198,13 +198,22 @@ def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
             found |= {each, *parts_of(each)}
     loops = any(isinstance(each, ast.For | ast.While) for each in found)
     found |= {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
-    return found | {each for each in ast.walk(function) if found and is_asking_type(each)}
+    return found | {each for each in ast.walk(function) if found and asks_for_kind(each)}
 
 
-def is_asking_type(node: ast.AST) -> bool:
-    """Whether a node is `type(x)`."""
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
-    return named and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]
+def asks_for_kind(node: ast.AST) -> bool:
+    """Whether a node is `type(x)`, `isinstance(x, kinds)`, `hasattr(x, name)` or `torch.is_tensor(x)`."""
+    return isinstance(node, ast.Call) and not node.keywords and KINDS.get(called_name(node)) == len(node.args)
+
+
+KINDS = {"type": 1, "isinstance": 2, "hasattr": 2, "is_tensor": 1}
+"""How many arguments a function has that asks for the kind of the first."""
+
+
+def called_name(node: ast.Call) -> str:
+    """The last name of what is called; empty where it has none."""
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:

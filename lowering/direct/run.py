@@ -40,7 +40,6 @@ from lowering.direct.caches import Unequal
 from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
-from lowering.direct.functions.mixed_kinds import may_be_number
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
@@ -169,8 +168,6 @@ def run_once(
         keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
         chooses = partial(chosen_module, tracer)
         occasion = Occasion("direct", module, keeping=keeping, places=places, traces=traces, chooses=chooses)
-        if tracer.options.reached is not None:
-            occasion = attrs.evolve(occasion, line=tracer.line, is_mixed=may_be_number)
         blocks.enter_context(patch_torch(occasion))
         others = partial(rebind_buffers, tracer, request)
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))

@@ -23,7 +23,6 @@ from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.hashed_sizes import sizes_hashed
 from lowering.capture.patches.kept_sizes import sizes_kept
-from lowering.capture.patches.kinds_asked import kinds_asked
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
@@ -43,8 +42,7 @@ class Occasion:
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int(), min() and the like in the
     module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
     `nested` that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers
-    whether TorchScript's tracer is at work, `chooses` which module of a list is meant by a place that data tells,
-    `is_mixed` whether a tensor is a number in eager on one way, `line` the user's line.
+    whether TorchScript's tracer is at work, `chooses` which module of a list is meant by a place that data tells.
     """
 
     deed: Deed
@@ -57,8 +55,6 @@ class Occasion:
     heard: Heard = attrs.field(factory=Heard)
     traces: Callable[[], bool] | None = None
     chooses: Callable[[Any, Any], Any] | None = None
-    line: Callable[[], str] = str
-    is_mixed: Callable[[Any], bool] | None = None
 
     @property
     def exports(self) -> bool:
@@ -214,14 +210,6 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: texts_asked(),
-    ),
-    Patch(
-        "kinds_asked",
-        ("builtins.isinstance", "builtins.hasattr", "torch.is_tensor"),
-        "what is a number on one way of a branch on data, and a tensor on the other, has one type in the graph",
-        "2.13",
-        lambda at: at.is_mixed is not None,
-        lambda at: kinds_asked(at.line, at.is_mixed),  # type: ignore[arg-type]
     ),
     Patch(
         "conditions_left_open",

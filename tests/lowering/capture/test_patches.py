@@ -64,9 +64,7 @@ def test_what_the_table_names_is_other_inside_the_block_and_the_same_after_it(oc
 
 
 def test_each_patch_is_made_on_some_occasion_and_says_why() -> None:
-    run = Occasion(
-        "direct", torch.nn.Linear(2, 2), keeping=True, traces=bool, chooses=lambda holder, place: None, is_mixed=bool
-    )
+    run = Occasion("direct", torch.nn.Linear(2, 2), keeping=True, traces=bool, chooses=lambda holder, place: None)
     for patch in TABLE:
         assert any(map(patch.when, (*OCCASIONS, run))), patch.name
         assert patch.what and patch.why and patch.seen, patch.name

@@ -22,11 +22,13 @@ def is_int(x: torch.Tensor) -> torch.Tensor:
 
 
 def is_tensor(x: torch.Tensor) -> torch.Tensor:
-    return x + 1 if torch.is_tensor(chosen(x)) else x
+    out = x.sum() if x.sum() > 3 else 0
+    return x + 1 if torch.is_tensor(out) else x
 
 
 def is_instance(x: torch.Tensor) -> torch.Tensor:
-    return x + 1 if isinstance(chosen(x), torch.Tensor) else x
+    out = x.sum() if x.sum() > 3 else 0
+    return x + 1 if isinstance(out, torch.Tensor) else x
 
 
 def is_of_type(x: torch.Tensor) -> torch.Tensor:
@@ -37,11 +39,12 @@ def is_of_type(x: torch.Tensor) -> torch.Tensor:
 
 
 def has_shape(x: torch.Tensor) -> torch.Tensor:
-    return x + 1 if hasattr(chosen(x), "shape") else x
+    out = x.sum() if x.sum() > 3 else 0
+    return x + 1 if hasattr(out, "shape") else x
 
 
 def is_more(x: torch.Tensor) -> torch.Tensor:
-    more = chosen(x) * 2 + 1
+    more = (x.sum() if x.sum() > 3 else 0) * 2 + 1
     return x + 1 if isinstance(more, (int, float)) else x
 
 
