@@ -13,6 +13,7 @@ import torch
 from lowering.control_flow.rows import GrowingList
 from lowering.control_flow.values import NUMBERS, Outer, as_complex, as_real, as_tensor, is_of_data, is_open
 from lowering.direct.functions.arrays import Array
+from lowering.direct.functions.mixed_kinds import may_be_number, note_number
 from lowering.direct.tensors import Traced
 from lowering.records.torch_internals import pytree
 
@@ -134,6 +135,8 @@ def received_as(inside: Any, own: Any) -> Any:
     """What a body makes of that again."""
     if isinstance(own, torch.Tensor) and own.is_complex():
         return as_complex(inside)
+    if may_be_number(own):
+        note_number(inside)
     return inside.item() if isinstance(own, torch.SymFloat) else inside
 
 

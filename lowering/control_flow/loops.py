@@ -410,6 +410,12 @@ class Loop:
         if isinstance(before, Undefined):
             return known if isinstance(after, Undefined) else merged_slot(name, self.first_of(place), after, WHERE)
         slot = merged_slot(name, before, after, WHERE)
+        if slot.spec != known.spec:
+            raise CaptureError(
+                f"{name!r} holds a list or dict that grows in a loop on data",
+                source=user_line(),
+                hint="let a list that is a variable or an attribute grow, and put it there behind the loop",
+            )
         leaves = [
             old
             if new.kind == "constant" and old.kind != "constant"

@@ -190,14 +190,30 @@ def asks_nothing(test: ast.expr) -> bool:
 
 def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
     """The decisions of a function at these places, with those that make their tests; where loops are among them, with
-    each `len(...)`, which may ask a list that a loop makes grow, by another name."""
+    each `len(...)`, which may ask a list that a loop makes grow, by another name; and each `type(x)` and its like."""
     found: set[ast.AST] = set()
     every = decisions_in(function)
     for each in every:
         if place_of(each) in places:
             found |= {each, *parts_of(each)}
     loops = any(isinstance(each, ast.For | ast.While) for each in found)
-    return found | {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
+    found |= {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
+    return found | {each for each in ast.walk(function) if found and asks_for_kind(each)}
+
+
+def asks_for_kind(node: ast.AST) -> bool:
+    """Whether a node is `type(x)`, `isinstance(x, kinds)`, `hasattr(x, name)` or `torch.is_tensor(x)`."""
+    return isinstance(node, ast.Call) and not node.keywords and KINDS.get(called_name(node)) == len(node.args)
+
+
+KINDS = {"type": 1, "isinstance": 2, "hasattr": 2, "is_tensor": 1}
+"""How many arguments a function has that asks for the kind of the first."""
+
+
+def called_name(node: ast.Call) -> str:
+    """The last name of what is called; empty where it has none."""
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:

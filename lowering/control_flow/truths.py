@@ -22,8 +22,19 @@ from lowering.control_flow.rows import (
     open_unbind,
     open_zip,
 )
-from lowering.control_flow.values import Absent, as_tensor, fits, is_open, truth, user_line
+from lowering.control_flow.values import (
+    NUMBERS,
+    Absent,
+    as_tensor,
+    fits,
+    is_of_data,
+    is_open,
+    kind_of,
+    truth,
+    user_line,
+)
 from lowering.direct.functions.arrays import Array
+from lowering.direct.functions.mixed_kinds import may_be_number
 from lowering.errors import CaptureError
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -197,6 +208,36 @@ def bool_(value: Any = False) -> Any:
     return truth(value) if is_open(value) else bool(value)
 
 
+def kind_error() -> CaptureError:
+    """The error for a model that asks whether something is a number or a tensor."""
+    return CaptureError(
+        "the model asks whether a value is a number or a tensor, and it is one where a condition on data holds, and "
+        "the other where it does not",
+        source=user_line(),
+        hint="make it a tensor on both ways: torch.zeros(()) in place of 0",
+    )
+
+
+def asked_kind(ask: Callable[..., bool]) -> Callable[..., bool]:
+    """isinstance, hasattr or torch.is_tensor; of what is a number on one way of a branch on data, and a tensor on the
+    other, it is answered where all numbers give the answer that a tensor gives."""
+
+    def asked(value: Any, *kinds: Any) -> bool:
+        found = ask(value, *kinds)
+        if may_be_number(value) and any(ask(number, *kinds) != found for number in (0, 0.0, False)):
+            raise kind_error()
+        return found
+
+    return asked
+
+
+def type_(value: Any) -> type:
+    """type(value); of a number that data tells, what it is in eager"""
+    if may_be_number(value):
+        raise kind_error()
+    return kind_of(value) if isinstance(value, NUMBERS) and is_of_data(value) else type(value)
+
+
 def any_(values: Any) -> Any:
     """any(values)"""
     return values.any() if isinstance(values, torch.Tensor) and values.dim() == 1 else folded(values, True)
@@ -276,7 +317,9 @@ def is_nonzero(value: Any) -> Any:
 FUNCTIONS: dict[Any, Any] = {
     bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
     zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
-    torch.is_nonzero: is_nonzero, torch.unbind: open_unbind, torch.split: open_split,
+    type: type_, isinstance: asked_kind(isinstance), hasattr: asked_kind(hasattr),
+    torch.is_tensor: asked_kind(torch.is_tensor), torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
+    torch.split: open_split,
 }  # fmt: skip
 METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import attrs
 import torch
 
+from lowering.direct.functions.mixed_kinds import may_be_number, note_number
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
@@ -177,13 +178,14 @@ class Outer:
 @attrs.frozen
 class Leaf:
     """What becomes of one leaf: it is a `tensor` of a type, a number (`int`, `float`, `bool`) that data tells, or a
-    `constant`."""
+    `constant`. `mixed` says of a tensor that it is a number in eager on one of the ways."""
 
     kind: str
     dtype: torch.dtype | None = None
     rank: int = 0
     value: Any = attrs.field(default=None, eq=id)
     shape: Any = attrs.field(default=None, eq=False)
+    mixed: bool = False
 
 
 @attrs.frozen
@@ -225,13 +227,18 @@ def leaf_of(leaf: Any, varying: bool) -> Leaf:
     if isinstance(value, torch.Tensor):
         if isinstance(leaf, Outer) and not varying:
             return Leaf("constant", value.dtype, value.dim(), leaf.original, tuple(value.shape))
-        return Leaf("tensor", value.dtype, value.dim(), shape=tuple(value.shape))
+        return Leaf("tensor", value.dtype, value.dim(), shape=tuple(value.shape), mixed=is_mixed(leaf))
     if is_number(value):
         symbolic = isinstance(value, NUMBERS) and is_symbolic(value)
         if varying or (symbolic and not isinstance(leaf, Outer)):
             return Leaf(kind_of(value).__name__)
         return Leaf("constant", value=leaf.original if isinstance(leaf, Outer) else value)
     return Leaf("constant", value=value)
+
+
+def is_mixed(leaf: Any) -> bool:
+    """Whether a tensor is a number in eager on one way."""
+    return may_be_number(leaf.original if isinstance(leaf, Outer) else leaf)
 
 
 def slot_of(value: Any, varying: bool = False) -> Slot:
@@ -278,12 +285,12 @@ def merged_leaf(name: str, one: Any, other: Any, where: tuple[str, str]) -> Leaf
     if len(tensors) == 2:
         if a.dtype is not b.dtype or a.dim() != b.dim() or not shapes_fit(a.shape, b.shape):
             raise mismatch(name, type_text(a), type_text(b), where)
-        return Leaf("tensor", a.dtype, a.dim(), shape=tuple(a.shape))
+        return Leaf("tensor", a.dtype, a.dim(), shape=tuple(a.shape), mixed=is_mixed(one) or is_mixed(other))
     if len(tensors) == 1:
         number = b if tensors[0] is a else a
         if not is_number(number) or tensors[0].dim() or not fits(number, tensors[0].dtype):
             raise mismatch(name, shape_text(a), shape_text(b), where)
-        return Leaf("tensor", tensors[0].dtype, 0, shape=())
+        return Leaf("tensor", tensors[0].dtype, 0, shape=(), mixed=True)
     if is_number(a) and is_number(b):
         if type(a) is type(b) and not isinstance(a, NUMBERS) and (a == b or a != a):
             return Leaf("constant", value=a)
@@ -403,6 +410,8 @@ def number_of(tensor: torch.Tensor, leaf: Leaf) -> Any:
 
 def whole_of(tensor: torch.Tensor, leaf: Leaf) -> torch.Tensor:
     """A tensor that came out of a body, which gives a complex one as pairs of real numbers."""
+    if leaf.mixed:
+        note_number(tensor)
     return as_complex(tensor) if leaf.dtype is not None and leaf.dtype.is_complex else tensor
 
 

@@ -101,6 +101,10 @@ class SizeNode(SymNode):
             return self.guard_bool() if known is None and self.asked.at_once else known
         return self._made if type(self._made) in (int, float) else None
 
+    @property
+    def pytype(self) -> type:
+        return self.kind
+
     def is_int(self) -> bool:
         return self.kind is int
 

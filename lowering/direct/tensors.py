@@ -7,6 +7,7 @@ is a chain of lenses on it. A write gives the memory a new content; a view is re
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from irkit.core.ir import Value
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
+from lowering.records.message_lines import asks_text, chooses_module
 
 
 @attrs.define(eq=False)
@@ -153,15 +155,37 @@ class Traced(torch.Tensor):
         return tracer.below.__torch_dispatch__(func, types, args, kwargs)
 
     def __repr__(self) -> str:  # type: ignore[override]
+        if asks_text(sys._getframe(1)):
+            return self.refuse_text()
         return f"Traced({self.handle.value.type!r})"
 
     def __format__(self, spec: str) -> str:
-        if self.dim() or self.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
-            return object.__format__(self, spec)
-        return format(self.item(), spec)
+        frame = sys._getframe(1)
+        if self.dim() or self.is_complex():
+            return object.__format__(self, "") if not asks_text(frame) else self.refuse_text()
+        if chooses_module(frame):
+            return format(self.item(), spec)
+        return format(plain_number(self.item()), spec) if asks_text(frame) else repr(self)
+
+    def refuse_text(self) -> str:
+        """Raises CaptureError: the model decides by the text of a tensor."""
+        raise CaptureError(
+            "the text of a tensor is asked for, whose content only data tells",
+            source=self.tracer.line(),
+            hint="decide by the tensor itself, or by a number of it: x.item()",
+        )
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
+
+
+def plain_number(number: Any) -> Any:
+    """The number or truth that a symbolic one is for the example, which is kept as a condition; others as they are."""
+    if isinstance(number, torch.SymBool):
+        return number.node.guard_bool("", 0)
+    if isinstance(number, torch.SymFloat):
+        return number.node.guard_float("", 0)
+    return number.node.guard_int("", 0) if isinstance(number, torch.SymInt) else number
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

@@ -200,6 +200,7 @@ class Tracer:
     examples: Examples = attrs.field(init=False)
     decisions: Any = None
     disguised: list[Any] = attrs.field(factory=list)
+    mixed: dict[int, Value] = attrs.field(factory=dict)
     functions: Any = None
     above: Any = None
     below: Any = None

@@ -17,6 +17,7 @@ import torch
 
 from lowering.capture.patches import settings
 from lowering.capture.patches.arrays_of_tensors import arrays_of_tensors
+from lowering.capture.patches.asked_texts import texts_asked
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
@@ -196,6 +197,19 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: sizes_hashed(),
+    ),
+    Patch(
+        "texts_asked",
+        (
+            "torch.SymInt.__repr__",
+            "torch.SymFloat.__repr__",
+            "torch.SymFloat.__format__",
+            "torch.SymBool.__repr__",
+        ),
+        "the text of a number that data tells is the name of a symbol, by which a model would decide",
+        "2.13",
+        lambda at: at.deed in ("torch.export", "direct"),
+        lambda at: texts_asked(),
     ),
     Patch(
         "conditions_left_open",

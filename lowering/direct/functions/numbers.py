@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from lowering.errors import CaptureError
+from lowering.records.message_lines import asks_text
 from lowering.records.sizes import is_unbacked
 
 NUMBERS = (torch.tensor, torch.as_tensor)
@@ -26,6 +29,14 @@ class Gathered(list[Any], ABC):
     @abstractmethod
     def returned(self) -> Any:
         """What a program returns for it, of which torch's pytree makes the list."""
+
+    def __repr__(self) -> str:
+        if asks_text(sys._getframe(1)):
+            raise CaptureError(
+                "the text of a list is asked for, of which only data or sizes tell what it holds",
+                hint="keep it for a message: raise, assert, print and logging may have it",
+            )
+        return f"{type(self).__name__} of {list.__len__(self)} parts"
 
 
 def has_symbols(numbers: Any) -> bool:
@@ -56,10 +67,31 @@ def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
         kind = dtype or functools.reduce(torch.promote_types, (each.dtype for each in parts))
         return torch.stack([each.to(kind) for each in parts])
     if isinstance(numbers, torch.SymBool | bool):
-        made = torch.where(torch.full((), torch.sym_ite(numbers, 1, 0)) > 0, True, False)
+        made = truth_of(numbers)
         return made if dtype is None else made.to(dtype)
     whole = isinstance(numbers, int | torch.SymInt)
     return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
+
+
+def truth_of(answer: Any) -> torch.Tensor:
+    """A truth that may vary as a tensor."""
+    parts = getattr(getattr(answer, "node", None), "parts", None)
+    if parts is None:
+        number = torch.sym_ite(answer, 1, 0) if has_symbols(answer) else int(answer)
+        return torch.where(torch.full((), number) > 0, True, False)
+    name, *rest = parts
+    every = [truth_of(torch.SymBool(each)) if each.is_bool() else number_of(each) for each in rest]
+    return getattr(torch, LOGICAL.get(str(name), str(name)))(*every)
+
+
+LOGICAL = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
+
+
+def number_of(node: Any) -> torch.Tensor:
+    """The number behind a node as a tensor, as exact as Python has it."""
+    kind, dtype = (torch.SymInt, torch.int64) if node.is_int() else (torch.SymFloat, torch.float64)
+    number: Any = kind(node)
+    return torch.full((), number, dtype=dtype)
 
 
 def evenly_spaced(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **more: Any) -> Any:

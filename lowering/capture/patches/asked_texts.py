@@ -1,0 +1,54 @@
+"""`str(n)` and `f"{n}"` of a number that data tells: torch answers with the name that it has for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from lowering.capture.patches.replaced import replaced_attributes
+from lowering.records.message_lines import asks_text
+from lowering.records.sizes import is_unbacked
+
+KINDS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@contextmanager
+def texts_asked() -> Iterator[None]:
+    """A block in which a model's own code that asks for the text of a number out of data, other than for a message,
+    gets that of its number in the example, which is a condition then."""
+    changed = [(kind, "__repr__", texted(kind.__repr__)) for kind in KINDS]
+    with replaced_attributes(*changed, (torch.SymFloat, "__format__", formatted)):
+        yield
+
+
+def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:
+    """What gives the text of a number, where `symbolic` gives that of its expression."""
+
+    def text(number: Any) -> str:
+        return repr(plain(number)) if is_of_data(number) and asks_text(sys._getframe(1)) else symbolic(number)
+
+    return text
+
+
+def formatted(number: Any, spec: str) -> str:
+    """format(number, spec), where data or sizes tell the number."""
+    if asks_text(sys._getframe(1)):
+        return format(plain(number), spec) if spec or is_of_data(number) else str(number)
+    return repr(number)
+
+
+def is_of_data(number: Any) -> bool:
+    """Whether a symbolic number hangs on what a tensor holds."""
+    symbols = getattr(number.node.expr, "free_symbols", ())
+    return any(is_unbacked(each.name) for each in symbols)
+
+
+def plain(number: Any) -> Any:
+    """The number or truth that a symbolic one is for the example, which is kept as a condition."""
+    if isinstance(number, torch.SymBool):
+        return number.node.guard_bool("", 0)
+    return number.node.guard_int("", 0) if isinstance(number, torch.SymInt) else number.node.guard_float("", 0)

@@ -1,0 +1,125 @@
+"""Whether a text is made for a message only: what is printed, logged or raised tells nothing to the model."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+TELLING = frozenset(
+    "print pprint debug info warn warning warning_once warn_once info_once error exception critical log fail".split()
+)
+"""Functions whose arguments are read by people."""
+NAMED = frozenset("record_function range_push emit_range".split())
+"""Functions that give a stretch of a run its name."""
+MESSENGERS = frozenset("logging warnings traceback reprlib pdb bdb pprint".split())
+"""Modules that make texts for people."""
+
+
+OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+
+
+def asks_text(frame: Any) -> bool:
+    """Whether a frame makes a text by which the model may decide: neither for a message, nor in torch's own code or
+    irkit's, nor as the key of a module."""
+    if frame.f_code.co_filename.startswith((*OWN, "<")):
+        return False
+    return not is_message(frame) and not chooses_module(frame)
+
+
+def is_message(frame: Any) -> bool:
+    """Whether a text that a frame is making is that of a message."""
+    if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
+        return True
+    chain = nodes_around(frame)
+    return any(map(tells, chain, [*chain[1:], None]))
+
+
+def tells(node: ast.AST, inner: ast.AST | None) -> bool:
+    """Whether a statement or call only tells what is made in a node inside it."""
+    if isinstance(node, ast.Raise):
+        return True
+    if isinstance(node, ast.Assert):
+        return inner is not None and inner is node.msg
+    if isinstance(node, ast.withitem):
+        return isinstance(node.context_expr, ast.Call) and name_called(node.context_expr) in NAMED
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    name = name_called(node.value)
+    return name in TELLING or name in NAMED or name.endswith("_check") or name.startswith(("check", "_check"))
+
+
+def name_called(call: ast.Call) -> str:
+    """The last name of the function that a call calls; empty where it has none."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def chooses_module(frame: Any) -> bool:
+    """Whether a text that a frame is making is the key of one of several modules: `self.experts[f"expert_{i}"]`."""
+    for node in nodes_around(frame):
+        if isinstance(node, ast.Subscript) and isinstance(held_by(frame, node.value), torch.nn.Module):
+            return True
+    return False
+
+
+def held_by(frame: Any, path: ast.AST) -> Any:
+    """What a path of names holds in a frame, `self.layers`; None where it is none."""
+    if isinstance(path, ast.Name):
+        return frame.f_locals.get(path.id, frame.f_globals.get(path.id))
+    if isinstance(path, ast.Attribute):
+        holder = held_by(frame, path.value)
+        return getattr(holder, path.attr, None) if isinstance(holder, torch.nn.Module) else None
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- nodes of a frame
+
+
+def nodes_around(frame: Any) -> list[ast.AST]:
+    """The nodes of the source, outer ones first, in which an instruction of a frame stands; none where it has none."""
+    code: types.CodeType = frame.f_code
+    place = next(iter(tuple(code.co_positions())[frame.f_lasti // 2 :]), None)
+    lines = tuple(linecache.getlines(code.co_filename))
+    if place is None or None in place or not lines:
+        return []
+    return nodes_at(lines, place)
+
+
+@lru_cache(maxsize=256)
+def nodes_at(lines: tuple[str, ...], place: tuple[int, int, int, int]) -> list[ast.AST]:
+    """The nodes of a source, outer ones first, that have a place in them."""
+    tree = parsed(lines)
+    found: list[ast.AST] = []
+    pending = [] if tree is None else [tree]
+    while pending:
+        node = pending.pop()
+        if covers(node, place):
+            found.append(node)
+            pending = [*ast.iter_child_nodes(node)]
+    return found
+
+
+def covers(node: Any, place: Sequence[int]) -> bool:
+    """Whether a node has a place in it."""
+    if isinstance(node, ast.withitem):
+        return covers(node.context_expr, place)
+    if not hasattr(node, "lineno"):
+        return isinstance(node, ast.mod)
+    first, last, left, right = place
+    return (node.lineno, node.col_offset) <= (first, left) and (last, right) <= (node.end_lineno, node.end_col_offset)
+
+
+@lru_cache(maxsize=32)
+def parsed(lines: tuple[str, ...]) -> ast.AST | None:
+    """The source of a file; None where it is no Python."""
+    try:
+        return ast.parse("".join(lines))
+    except SyntaxError:
+        return None
