@@ -164,6 +164,20 @@ WIDE = 8
 """How many dimensions of one length are looked at in all subsets."""
 
 
+def opposite_sizes(
+    others: Mapping[str, Any], names: Sequence[str], allowed: Callable[[Mapping[str, Any]], bool]
+) -> dict[str, Any]:
+    """Sizes of which those of some names are in the opposite order: greater than all others where that is allowed."""
+    by_size = sorted(names, key=lambda name: others[name])
+    above = [max((0, *others.values()))]
+    for _ in by_size:
+        above.append(next_prime(above[-1]))
+    turned = {**others, **dict(zip(by_size, reversed(above[1:]), strict=True))}
+    if allowed(turned):
+        return turned
+    return {**others, **dict(zip(by_size, sorted((others[name] for name in by_size), reverse=True), strict=True))}
+
+
 def larger_prime(sizes: Mapping[Any, Any]) -> int:
     """A prime that is larger than all of these sizes."""
     return next_prime(max(sizes.values()))

@@ -51,6 +51,7 @@ from lowering.direct.points import (
     last_taken,
     next_prime,
     number,
+    opposite_sizes,
     plain_number,
     shapes_in,
     small_sizes,
@@ -536,7 +537,7 @@ def numbers_in(met: Elsewhere) -> list[int]:
 def in_order(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps which of two sizes is the greater where torch refuses the opposite."""
     tracer = met.tracer
-    turned = opposite(met, symbols)
+    turned = opposite_sizes(tracer.others, [s.name for s in symbols], met.allowed)
     if not met.broken(turned):
         return
     hints = tracer.asked.hints
@@ -550,19 +551,6 @@ def in_order(met: Elsewhere, symbols: Sequence[Any]) -> None:
                 keep_order(met, less, more, kept)
     for symbol in symbols if met.broken(turned) else ():
         met.fix(symbol)
-
-
-def opposite(met: Elsewhere, symbols: Sequence[Any]) -> dict[str, Any]:
-    """Sizes in the opposite order of the others: greater than all of these where that is allowed."""
-    others = met.tracer.others
-    by_size = sorted((s.name for s in symbols), key=lambda name: others[name])
-    above = [max((0, *others.values()))]
-    for _ in by_size:
-        above.append(next_prime(above[-1]))
-    turned = {**others, **dict(zip(by_size, reversed(above[1:]), strict=True))}
-    if met.allowed(turned):
-        return turned
-    return {**others, **dict(zip(by_size, sorted((others[name] for name in by_size), reverse=True), strict=True))}
 
 
 def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:

@@ -62,6 +62,12 @@ def labels(given: Given) -> Iterator[str]:
         yield from typed("target", DType.INT64, DType.UINT8)(given)
 
 
+def choosing(given: Given) -> Iterator[str]:
+    """The check that what chooses between two is of bool or uint8; where alone it names places, it is of any type."""
+    if "self" in given:
+        yield from typed("condition", DType.BOOL, DType.UINT8)(given)
+
+
 def no_bool(*names: str) -> Callable[[Given], Iterator[str]]:
     """The check that no operand is of bool."""
 
@@ -177,7 +183,7 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::lerp": (one_type("self", "end"),),
     "aten::masked_fill": (typed("mask", DType.BOOL), held("value")),
     "aten::masked_scatter": (typed("mask", DType.BOOL),),
-    "aten::where": (typed("condition", DType.BOOL, DType.UINT8),),
+    "aten::where": (choosing,),
     "aten::cross_entropy_loss": (labels,),
     "aten::nll_loss_nd": (typed("target", DType.INT64, DType.UINT8),),
     "aten::nll_loss": (typed("target", DType.INT64, DType.UINT8),),
