@@ -132,6 +132,17 @@ def some_draws(given: Given) -> Iterator[str]:
         yield f"num_samples is {count}, and must be above 0"
 
 
+def loss_width(name: str, zero: bool) -> Callable[[Given], Iterator[str]]:
+    """The check that a loss that is quadratic near 0 has a width, or 0 where `zero` is taken."""
+
+    def check(given: Given) -> Iterator[str]:
+        width = given.get(name)
+        if isinstance(width, int | float) and not (width >= 0 if zero else width > 0):
+            yield f"{name} is {width}, and must {'not be below' if zero else 'be above'} 0"
+
+    return check
+
+
 def width_of_zero(given: Given) -> Iterator[str]:
     """The check that what becomes 0 has a width."""
     width = given.get("lambd")
@@ -196,6 +207,7 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::constant_pad_nd": (held("value"),), "aten::threshold": (held("value"),),
     "aten::hardtanh": (held("min_val", "max_val"),),
     "aten::div": (known_rounding,), "aten::clamp": (some_bound,), "aten::multinomial": (some_draws,),
+    "aten::smooth_l1_loss": (loss_width("beta", zero=True),), "aten::huber_loss": (loss_width("delta", zero=False),),
     "aten::softshrink": (width_of_zero,), "aten::bucketize": (row_of_bounds,),
 }  # fmt: skip
 """What is asked of the operators whose kernels refuse more than their shapes tell."""

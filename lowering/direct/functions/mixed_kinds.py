@@ -8,9 +8,6 @@ import torch
 
 from irkit.core.ir import Value
 
-DEEPEST = 12
-"""Through so many operators is a number followed that is computed with other numbers."""
-
 
 def is_traced(tensor: Any) -> bool:
     """Whether a value is a tensor of a model that is traced."""
@@ -28,15 +25,22 @@ def may_be_number(tensor: Any) -> bool:
     """Whether a tensor is a number in eager on one way, itself or as what numbers made of one."""
     if not is_traced(tensor) or not tensor.tracer.mixed or tensor.dim():
         return False
-    return is_noted(tensor.tracer, tensor.tracer.outer_read(tensor.handle), DEEPEST)
+    return is_noted(tensor.tracer, tensor.tracer.outer_read(tensor.handle))
 
 
-def is_noted(tracer: Any, value: Value, deepest: int) -> bool:
-    """`may_be_number` of a value."""
-    if id(value) in tracer.mixed:
-        return True
-    plain = all(e is None or hasattr(e.type, "shape") for e in value.inputs)
-    if not deepest or not plain or value.rank:  # what comes out of a branch or loop was noted there
-        return False
-    others = [e for e in value.inputs if e is not None and (e.rank or not tracer.is_constant(e))]
-    return bool(others) and all(is_noted(tracer, each, deepest - 1) for each in others)
+def is_noted(tracer: Any, value: Value) -> bool:
+    """`may_be_number` of a value: whether nothing but noted ones and constants made it, by operators on numbers."""
+    seen, pending = set[int](), [value]
+    while pending:
+        each = pending.pop()
+        if id(each) in seen or id(each) in tracer.mixed:
+            continue
+        seen.add(id(each))
+        given = [e for e in each.inputs if e is not None]
+        if each.rank or not all(hasattr(e.type, "shape") for e in given):
+            return False  # what comes out of a branch or loop was noted there
+        varying = [e for e in given if e.rank or not tracer.is_constant(e)]
+        if not varying:
+            return False
+        pending += varying
+    return True

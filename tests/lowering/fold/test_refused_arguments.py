@@ -122,3 +122,17 @@ def test_what_torchs_database_says_is_refused_is_refused(name: str) -> None:
                 return to_onnx(call, tuple(copies(tensors)), capture="direct", widen=False)(*copies(tensors))
 
         assert is_refused(exported), [(each.dtype, tuple(each.shape)) for each in tensors]
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_loss_without_a_width_is_refused(capture: Any) -> None:
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    losses = (
+        lambda x, y: torch.nn.functional.smooth_l1_loss(x, y, beta=-1.0),
+        lambda x, y: torch.nn.functional.huber_loss(x, y, delta=0.0),
+    )
+    for loss in losses:
+        with pytest.raises(RuntimeError):
+            loss(x, y)
+        with pytest.raises(IrkitError):
+            to_onnx(loss, (x, y), dynamic_shapes=({0: "n"}, {0: "n"}), capture=capture)
