@@ -18,6 +18,7 @@ from lowering.control_flow.decisions import is_decision
 from lowering.control_flow.generation import Generation
 from lowering.control_flow.names import FUNCTIONS
 from lowering.errors import CaptureError
+from lowering.records.message_lines import name_called
 
 Place = tuple[int, int, int, int]
 """Where a statement or an expression stands: its first line, its last, its first column, its last."""
@@ -203,17 +204,11 @@ def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
 
 def asks_for_kind(node: ast.AST) -> bool:
     """Whether a node is `type(x)`, `isinstance(x, kinds)`, `hasattr(x, name)` or `torch.is_tensor(x)`."""
-    return isinstance(node, ast.Call) and not node.keywords and KINDS.get(called_name(node)) == len(node.args)
+    return isinstance(node, ast.Call) and not node.keywords and KINDS.get(name_called(node)) == len(node.args)
 
 
 KINDS = {"type": 1, "isinstance": 2, "hasattr": 2, "is_tensor": 1}
 """How many arguments a function has that asks for the kind of the first."""
-
-
-def called_name(node: ast.Call) -> str:
-    """The last name of what is called; empty where it has none."""
-    function = node.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:

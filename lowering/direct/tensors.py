@@ -16,6 +16,7 @@ import attrs
 import torch
 
 from irkit.core.ir import Value
+from lowering.capture.patches.asked_texts import plain_number
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
@@ -177,15 +178,6 @@ class Traced(torch.Tensor):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
-
-
-def plain_number(number: Any) -> Any:
-    """The number or truth that a symbolic one is for the example, which is kept as a condition; others as they are."""
-    if isinstance(number, torch.SymBool):
-        return number.node.guard_bool("", 0)
-    if isinstance(number, torch.SymFloat):
-        return number.node.guard_float("", 0)
-    return number.node.guard_int("", 0) if isinstance(number, torch.SymInt) else number
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

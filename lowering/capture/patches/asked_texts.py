@@ -29,7 +29,7 @@ def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:
     """What gives the text of a number, where `symbolic` gives that of its expression."""
 
     def text(number: Any) -> str:
-        return repr(plain(number)) if is_of_data(number) and asks_text(sys._getframe(1)) else symbolic(number)
+        return repr(plain_number(number)) if is_of_data(number) and asks_text(sys._getframe(1)) else symbolic(number)
 
     return text
 
@@ -37,7 +37,7 @@ def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:
 def formatted(number: Any, spec: str) -> str:
     """format(number, spec), where data or sizes tell the number."""
     if asks_text(sys._getframe(1)):
-        return format(plain(number), spec) if spec or is_of_data(number) else str(number)
+        return format(plain_number(number), spec) if spec or is_of_data(number) else str(number)
     return repr(number)
 
 
@@ -47,8 +47,10 @@ def is_of_data(number: Any) -> bool:
     return any(is_unbacked(each.name) for each in symbols)
 
 
-def plain(number: Any) -> Any:
-    """The number or truth that a symbolic one is for the example, which is kept as a condition."""
+def plain_number(number: Any) -> Any:
+    """The number or truth that a symbolic one is for the example, which is kept as a condition; others as they are."""
     if isinstance(number, torch.SymBool):
         return number.node.guard_bool("", 0)
-    return number.node.guard_int("", 0) if isinstance(number, torch.SymInt) else number.node.guard_float("", 0)
+    if isinstance(number, torch.SymFloat):
+        return number.node.guard_float("", 0)
+    return number.node.guard_int("", 0) if isinstance(number, torch.SymInt) else number
