@@ -42,7 +42,7 @@ class Part:
 
     `names` gives what irkit calls by its path the name that readers look for: a parameter, or, where it is asked with
     True, a result, None for one that is left out. `needed` are sizes that the program must take, by what it does at
-    them.
+    them. `rewrite` is for modules whose Python goes over what varies; what the options say of it comes first.
     """
 
     name: str
@@ -51,10 +51,12 @@ class Part:
     shapes: Mapping[str, Any]
     names: Callable[[str, bool], str | None] = lambda path, _: path
     needed: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
+    rewrite: bool | None = None
 
     def program(self, options: ExportOptions) -> Program:
         """The program. Raises what `irkit.to_onnx` raises, and CaptureError where a size that shall vary is fixed."""
-        asked = attrs.evolve(options, dynamic_shapes=dict(self.shapes), specialization="error")
+        rewrite = self.rewrite if options.rewrite is None else options.rewrite
+        asked = attrs.evolve(options, dynamic_shapes=dict(self.shapes), specialization="error", rewrite=rewrite)
         with torch.no_grad():
             return export_model(self.module, (), dict(self.call), asked)
 
@@ -113,11 +115,22 @@ def decoder_call(model: Any) -> dict[str, Any]:
     """
     from transformers import DynamicCache
 
+    call = prompt_call(model)
+    with torch.no_grad():
+        read = {name: each[:, :PROMPT] for name, each in call.items()}
+        require_plain(model, getattr(model(**read, use_cache=True), "past_key_values", None))
+    return call_behind(model, call, DynamicCache(), PROMPT)
+
+
+def prompt_call(model: Any) -> dict[str, torch.Tensor]:
+    """Five tokens for each of two rows, the second padded on the left. Raises CaptureError for a model that reads more
+    than text, or keeps no cache."""
     takes = inspect.signature(model.forward).parameters
     if model.config.get_text_config() is not model.config:
         raise CaptureError(
             f"{type(model).__name__} reads more than text",
-            hint="give its language model, or lowering.generation all of it",
+            hint="the layout of transformers.js takes models that read images; else give its language model, or "
+            "lowering.generation all of it",
         )
     if "past_key_values" not in takes:
         raise CaptureError(
@@ -126,18 +139,26 @@ def decoder_call(model: Any) -> dict[str, Any]:
         )
     size = model.config.get_text_config().vocab_size
     ids = torch.randint(min(4, size - 1), size, (2, 5), generator=torch.Generator().manual_seed(0))
+    return with_places(ids, {"input_ids": ids}, takes)
+
+
+def with_places(
+    ids: torch.Tensor, call: Mapping[str, torch.Tensor], takes: Mapping[str, object]
+) -> dict[str, torch.Tensor]:
+    """The call with the mask of rows of which the second is padded on the left, and with positions where a model takes
+    them."""
     mask = torch.ones_like(ids)
     mask[1, 0] = 0
-    call: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-    if "position_ids" in takes:
-        call["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
-    read = {name: each[:, :PROMPT] for name, each in call.items()}
-    cache = DynamicCache()
+    places = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if "position_ids" in takes else {}
+    return {**call, "attention_mask": mask, **places}
+
+
+def call_behind(model: Any, call: Mapping[str, torch.Tensor], cache: Any, count: int) -> dict[str, Any]:
+    """The call of what is left when the first `count` tokens are read into a cache, which is empty."""
     with torch.no_grad():
-        require_plain(model, getattr(model(**read, use_cache=True), "past_key_values", None))
-        model(**read, past_key_values=cache, use_cache=True)
-    call |= {name: call[name][:, PROMPT:] for name in call if name != "attention_mask"}
-    return {**call, "past_key_values": cache, "use_cache": True}
+        model(**{name: each[:, :count] for name, each in call.items()}, past_key_values=cache, use_cache=True)
+    left = {name: each if name == "attention_mask" else each[:, count:] for name, each in call.items()}
+    return {**left, "past_key_values": cache, "use_cache": True}
 
 
 def require_plain(model: Any, cache: Any) -> None:

@@ -38,6 +38,7 @@ TASKS: Mapping[str, str] = MappingProxyType(
         "multiple-choice": "AutoModelForMultipleChoice",
         "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
         "image-classification": "AutoModelForImageClassification",
+        "image-text-to-text": "AutoModelForImageTextToText",
         "audio-classification": "AutoModelForAudioClassification",
     }
 )

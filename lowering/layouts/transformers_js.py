@@ -17,8 +17,10 @@ from irkit.onnx.shared_weights import write_models
 from irkit.onnx.writing.models import weights_of
 from irkit.support.files import atomic_write
 from lowering.errors import CaptureError
+from lowering.layouts.images import image_parts, reads_images
 from lowering.layouts.seq2seq import FIRST, WITH_PAST
 from lowering.layouts.sources import CONFIG
+from lowering.layouts.states import keeps_states, state_parts
 from lowering.layouts.written import Layout, Order, graphs_of, parts_of, programs_again, programs_of
 from lowering.program.program import Program
 from lowering.records.options import ExportOptions
@@ -51,7 +53,9 @@ def write_transformers_js(order: Order) -> Layout:
     theirs, and which numbers to take where there are none that browsers look for. Raises CaptureError for a dtype that
     there is none of, and for numbers that the options ask for too."""
     dtypes = known_dtypes(order)
-    parts = parts_of(order.source.model)
+    model = order.source.model
+    parts = image_parts(model) if reads_images(model) else state_parts(model) if keeps_states(model) else None
+    parts = parts or parts_of(model)
     first = programs_of(parts, options_of(order.options, dtypes[0]))
     programs, files, beside = dict[str, Program](), list[Path](), dict[str, int]()
     for dtype in dtypes:

@@ -11,10 +11,11 @@ import attrs
 from irkit.core.ir import Graph
 from irkit.onnx.shared_weights import write_models
 from lowering.layouts.encoders import encoder_part
-from lowering.layouts.merged import merged_decoders
+from lowering.layouts.merged import merged_by_length, merged_decoders
 from lowering.layouts.parts import Part, decoder_part, require_sizes
 from lowering.layouts.seq2seq import FIRST, MERGED, WITH_PAST, seq2seq_parts
 from lowering.layouts.sources import Source
+from lowering.layouts.states import SEVERAL, SINGLE
 from lowering.program.program import Program
 from lowering.program.to_onnx import export_again
 from lowering.records.options import ExportOptions
@@ -74,10 +75,12 @@ def of_one_opset(programs: Mapping[str, Program], options: ExportOptions) -> dic
 
 
 def graphs_of(parts: Sequence[Part], programs: Mapping[str, Program]) -> dict[str, Graph]:
-    """The graph of each part by name, and that of two decoders as one."""
+    """The graph of each part by name, and those of two decoders as one."""
     found = {part.name: part.graph(programs[part.name]) for part in parts}
     if WITH_PAST in found:
         found[MERGED] = merged_decoders(found[FIRST], found[WITH_PAST])
+    if SINGLE in found:
+        found[SEVERAL] = merged_by_length(found[SEVERAL], found.pop(SINGLE))
     return found
 
 

@@ -19,6 +19,7 @@ import transformers
 
 import lowering
 from irkit.errors import IrkitError
+from lowering.layouts.images import reads_images
 from tests.support.readers import READERS, Reader
 from tests.zoo.case import config_of
 from tests.zoo.generating import GENERATORS, Generator, generator_named, listening, prompt
@@ -109,6 +110,8 @@ def asked_of(generator: Generator, layout: str, folder: Path, prompts: int = 2) 
 
 def classes_of(model: Any) -> dict[str, str]:
     """The classes by which optimum and transformers.js load a model that generates."""
+    if reads_images(model):
+        return {"class": "ORTModelForVision2Seq", "js": "AutoModelForImageTextToText"}
     if not model.config.is_encoder_decoder:
         return {"class": "ORTModelForCausalLM", "js": "AutoModelForCausalLM"}
     kind = "Seq2SeqLM" if model.main_input_name == "input_ids" else "SpeechSeq2Seq"

@@ -12,6 +12,7 @@ function tensor(name, nested) {
   const dims = [];
   for (let each = nested; Array.isArray(each); each = each[0]) dims.push(each.length);
   const flat = nested.flat(Infinity);
+  if (typeof flat[0] === "boolean") return new library.Tensor("bool", Uint8Array.from(flat, Number), dims);
   const whole = name.endsWith("_ids") || name.endsWith("_mask");
   return whole
     ? new library.Tensor("int64", BigInt64Array.from(flat, BigInt), dims)
