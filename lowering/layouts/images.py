@@ -93,10 +93,10 @@ def seeing_part(model: Any) -> Part:
     """What reads images of the size that the configuration says, any number of them."""
     takes = inspect.signature(model.get_image_features).parameters
     needed = [name for name, each in takes.items() if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
-    if needed != ["pixel_values"]:
+    others = ", ".join(name for name in needed if name != "pixel_values")
+    if others:
         raise CaptureError(
-            f"{type(model).__name__} asks for {', '.join(name for name in needed if name != 'pixel_values')} beside the "
-            "pixels of an image, and layouts have no names for them",
+            f"{type(model).__name__} asks for {others} beside pixels, and layouts have no names for them",
             hint="lowering.generation serves it",
         )
     config = model.config.vision_config
@@ -110,7 +110,7 @@ def seeing_part(model: Any) -> Part:
         "pixel_values": torch.rand(2, 3, *shape, generator=seeded(0)),
         "pixel_attention_mask": torch.ones((2, 3, height, width), dtype=torch.bool),
     }
-    return Part(SEE, Seeing(model).eval(), call, dict.fromkeys(call, {0: BATCH, 1: IMAGES}), rewrite=True)
+    return Part(SEE, Seeing(model).eval(), call, {key: {0: BATCH, 1: IMAGES} for key in call}, rewrite=True)
 
 
 def deciding_part(model: Any, embedding: nn.Module, ids: torch.Tensor) -> Part:
@@ -123,8 +123,9 @@ def deciding_part(model: Any, embedding: nn.Module, ids: torch.Tensor) -> Part:
         read = {name: each[:, :PROMPT] for name, each in whole.items()}
         require_plain(model, getattr(model(**read, use_cache=True), "past_key_values", None))
     call = call_behind(model, whole, DynamicCache(), PROMPT)
-    shapes: dict[str, Any] = {**dict.fromkeys(whole, {0: BATCH, 1: SEQUENCE}), "attention_mask": {0: BATCH, 1: TOTAL}}
-    return Part(DECODE, model, call, {**shapes, "past_key_values": {0: BATCH, 2: PAST}}, result_name, STEPS)
+    shapes: dict[str, Any] = {key: {0: BATCH, 1: SEQUENCE} for key in whole}
+    shapes |= {"attention_mask": {0: BATCH, 1: TOTAL}, "past_key_values": {0: BATCH, 2: PAST}}
+    return Part(DECODE, model, call, shapes, result_name, STEPS)
 
 
 def result_name(path: str, is_result: bool) -> str | None:

@@ -18,6 +18,7 @@ from lowering.errors import CaptureError
 from lowering.program.program import Program
 from lowering.program.to_onnx import export_model
 from lowering.records.options import ExportOptions
+from lowering.records.torch_internals import pytree
 
 BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
@@ -175,7 +176,14 @@ def require_plain(model: Any, cache: Any) -> None:
 def is_plain(layer: Any) -> bool:
     """Whether a layer of a cache has nothing but keys and values by head."""
     held = {name: each for name, each in vars(layer).items() if isinstance(each, torch.Tensor) and each.dim()}
-    return set(held) == {"keys", "values"} and all(each.dim() == 4 for each in held.values())
+    others = (each for name, each in vars(layer).items() if name not in held)
+    return (
+        set(held) == {"keys", "values"}
+        and all(each.dim() == 4 for each in held.values())
+        and not any(
+            isinstance(leaf, torch.Tensor) and leaf.dim() for each in others for leaf in pytree.tree_leaves(each)
+        )
+    )
 
 
 def present_name(path: str, is_result: bool) -> str:

@@ -17,21 +17,25 @@ from lowering.records.pytrees import flatten_cache
 SEVERAL, SINGLE = "model", "model_single_token"
 """The names of the two programs; readers find both under the first."""
 
+SSM = "ssm"
 RECURRENT: Mapping[str, str] = MappingProxyType(
     {
         "lfm2": "",
         "lfm2_moe": "",
         "qwen3_next": "recurrent",
-        "qwen3_5_text": "recurrent",
-        "qwen3_5_moe_text": "recurrent",
-        "granitemoehybrid": "ssm",
-        "falcon_h1": "ssm",
-        "nemotron_h": "ssm",
+        "granitemoehybrid": SSM,
+        "falcon_h1": SSM,
+        "nemotron_h": SSM,
     }
 )
 """What transformers.js 4.3.1 calls a recurrent state, by the type of the model (`getCacheNames` in its configs.js)."""
 
 CACHED = re.compile(r"^(?:output\.)?past_key_values\.(\d+)\.(?:(key|value)|(conv)_states\.0|recurrent_states\.0)$")
+LAYERS = ("layer_types", "layers_block_type")
+OLDER = MappingProxyType({"linear_attention": "mamba", "full_attention": "attention"})
+"""The kinds of layers as transformers.js knows them in models with such states: by older names, which transformers
+still takes."""
+
 READ = {"read a prompt": {BATCH: 1, SEQUENCE: 4, PAST: 0}}
 WENT_ON = {"go on token by token": {BATCH: 1, PAST: 4}}
 
@@ -58,6 +62,14 @@ def state_parts(model: Any) -> list[Part]:
         Part(SEVERAL, model, several, shapes_of(several, ahead, TOTAL), name_of, READ, rewrite=True),
         Part(SINGLE, model, single, shapes_of(single, {0: BATCH}, f"{PAST} + 1"), name_of, WENT_ON),
     ]
+
+
+def older_kinds(model: Any) -> dict[str, list[str]]:
+    """What the configuration of a model says of its layers, by names that transformers.js knows."""
+    if RECURRENT.get(model.config.model_type) != SSM:
+        return {}
+    said = model.config.to_dict()
+    return {name: [OLDER.get(each, each) for each in said[name]] for name in LAYERS if said.get(name)}
 
 
 def shapes_of(call: Mapping[str, Any], ahead: Mapping[int, Any], total: str) -> dict[str, Any]:
@@ -87,8 +99,10 @@ def names_of(recurrent: str) -> Callable[[str, bool], str]:
 def require_named(model: Any, paths: Sequence[str], name_of: Callable[[str, bool], str]) -> None:
     """Raises CaptureError for a state that has no name in transformers.js."""
     for path in paths:
+        if path.endswith(("key", "value")):
+            continue
         name = name_of(f"past_key_values.{path}", False)
-        if name == f"past_key_values.{path}" and not path.endswith(("key", "value")) or "_." in name:
+        if name == f"past_key_values.{path}" or "_." in name:
             raise CaptureError(
                 f"transformers.js has no name for the state {path} of {type(model).__name__}",
                 hint="lowering.generation serves models with states of other kinds",

@@ -20,7 +20,7 @@ from lowering.errors import CaptureError
 from lowering.layouts.images import image_parts, reads_images
 from lowering.layouts.seq2seq import FIRST, WITH_PAST
 from lowering.layouts.sources import CONFIG
-from lowering.layouts.states import keeps_states, state_parts
+from lowering.layouts.states import keeps_states, older_kinds, state_parts
 from lowering.layouts.written import Layout, Order, graphs_of, parts_of, programs_again, programs_of
 from lowering.program.program import Program
 from lowering.records.options import ExportOptions
@@ -73,8 +73,9 @@ def write_transformers_js(order: Order) -> Layout:
     settings: dict[str, Any] = {"use_external_data_format": beside} if beside else {}
     if BROWSERS not in dtypes:
         settings["dtype"] = dtypes[0]
-    if settings:
-        add_settings(order.folder / CONFIG, settings)
+    kinds = older_kinds(model)
+    if settings or kinds:
+        add_settings(order.folder / CONFIG, settings, kinds)
     return Layout(order.folder, tuple(files), programs)
 
 
@@ -111,9 +112,10 @@ def write_alone(graph: Graph, opset: int, folder: Path, name: str, limit: int = 
     return [path]
 
 
-def add_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Adds what transformers.js reads to the configuration of a model."""
-    said = json.loads(path.read_text(encoding="utf-8"))
-    said[SETTINGS] = {**said.get(SETTINGS, {}), **settings}
+def add_settings(path: Path, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Adds what transformers.js reads to the configuration of a model: its own settings, and others in their places."""
+    said = {**json.loads(path.read_text(encoding="utf-8")), **others}
+    if settings:
+        said[SETTINGS] = {**said.get(SETTINGS, {}), **settings}
     with atomic_write(path) as file:
         file.write(json.dumps(said, indent=2).encode())

@@ -22,7 +22,8 @@ from irkit.errors import IrkitError
 from lowering.layouts.images import reads_images
 from tests.support.readers import READERS, Reader
 from tests.zoo.case import config_of
-from tests.zoo.generating import GENERATORS, Generator, generator_named, listening, prompt
+from tests.zoo.generating import GENERATORS, Generator, listening, prompt
+from tests.zoo.layout_models import LAYOUT_MODELS
 
 PAGE = Path(__file__).parents[2] / "docs" / "measured" / "layouts.md"
 HEAD = """# Layouts that others read
@@ -73,8 +74,8 @@ TAIL = """
 - onnxruntime-genai 0.18 makes values as wide as keys, which those of DeepSeek V3 are not, and wants a token that ends a
   text, which the configuration of MPT does not name. Of encoders with decoders it loads Whisper's, and Marian's with
   recurrent decoders. Its caches are of one size, written in place, in all that it loads but Whisper.
-- What keeps other states than keys and values (Mamba, LFM2, Qwen3-Next) and what reads images beside text (LLaVA) is
-  not written: `lowering.generation` serves it.
+- What keeps other states than keys and values, and what reads images beside text, is written for transformers.js as far
+  as it has names for it, which Mamba alone lacks. `lowering.generation` serves it elsewhere.
 """
 
 
@@ -154,7 +155,8 @@ def written(name: str, layout: str, folder: Path, prompts: int = 2) -> list[Aske
     if name in READ_ONCE:
         return read_once(name, layout, folder)
     is_long = layout == "genai" and name == "WhisperForConditionalGeneration"
-    return asked_of(listening(1500) if is_long else generator_named(name), layout, folder, prompts)
+    found = next(each for each in (*GENERATORS, *LAYOUT_MODELS) if each.name == name)
+    return asked_of(listening(1500) if is_long else found, layout, folder, prompts)
 
 
 def cells(names: Sequence[str], layout: str, reader: Reader) -> dict[str, str]:
@@ -175,7 +177,7 @@ def cells(names: Sequence[str], layout: str, reader: Reader) -> dict[str, str]:
 
 def main() -> None:
     """Tries the models, prints a row each, and writes the page where all were tried."""
-    every = [*(each.name for each in GENERATORS), *READ_ONCE]
+    every = [*(each.name for each in (*GENERATORS, *LAYOUT_MODELS)), *READ_ONCE]
     names = [name for name in every if not sys.argv[1:] or name in sys.argv[1:]]
     readers = {layout: make() for layout, make in READERS.items()}
     columns = {layout: cells(names, layout, reader) for layout, reader in readers.items() if not reader.missing}

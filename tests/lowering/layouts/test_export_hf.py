@@ -26,6 +26,7 @@ from tests.support.draws import drawn
 from tests.support.readers import READERS
 from tests.tables.layouts import said, written
 from tests.zoo.generating import DECODERS, generator_named, listening, prompt
+from tests.zoo.layout_models import LAYOUT_MODELS
 
 STATES = ("MambaForCausalLM", "Mamba2ForCausalLM", "Lfm2ForCausalLM", "Qwen3NextForCausalLM")
 PINNED = ("MistralForCausalLM", "GPT2LMHeadModel")
@@ -166,6 +167,12 @@ def test_transformers_js_loads_and_generates(tmp_path: Path) -> None:
     require_equal("transformers.js", ["GPT2LMHeadModel", "BertForMaskedLM", "T5ForConditionalGeneration"], tmp_path)
 
 
+def test_transformers_js_sees_images_and_keeps_states(tmp_path: Path) -> None:
+    names = drawn("layouts", [each.name for each in LAYOUT_MODELS], 1)
+    names += ["LlavaForConditionalGeneration"]
+    require_equal("transformers.js", names, tmp_path)
+
+
 def test_genai_loads_and_generates(tmp_path: Path) -> None:
     names = [each for each in (*decoders(1), "LlamaForCausalLM") if each != "DeepseekV3ForCausalLM"]  # values as keys
     names += ["WhisperForConditionalGeneration"]
@@ -263,6 +270,61 @@ def test_the_configuration_of_genai_says_what_the_model_is(tmp_path: Path) -> No
 def test_a_model_that_reads_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="reads more than text"):
         lowering.export_hf(generator_named("LlavaForConditionalGeneration").model(), tmp_path)
+
+
+def test_images_are_read_in_a_program_of_their_own(tmp_path: Path) -> None:
+    """Tokens are embedded, features put into their places, and the decoder goes on, for one image or three."""
+    model = generator_named("LlavaForConditionalGeneration").model()
+    made = lowering.export_hf(model, tmp_path, "transformers.js")
+    assert list(made.programs) == ["embed_tokens", "vision_encoder", "decoder_model_merged"]
+    runs = {name: session(tmp_path / "onnx" / f"{name}.onnx") for name in made.programs}
+    for count in (1, 3):
+        asked = prompt(count, 9)
+        ids = asked["input_ids"]
+        ids[:, 1:5] = 3
+        pixels = torch.randn(count, 3, 8, 8)
+        embedded = runs["embed_tokens"].run([ids.numpy()])[0].copy()
+        embedded[ids.numpy() == 3] = runs["vision_encoder"].run([pixels.numpy()])[0]
+        feeds = {"inputs_embeds": embedded, "attention_mask": asked["attention_mask"].numpy()}
+        feeds["position_ids"] = np.tile(np.arange(9), (count, 1))
+        names = inputs_of(tmp_path / "onnx" / "decoder_model_merged.onnx")
+        found = runs["decoder_model_merged"].run(
+            [feeds.get(name, np.zeros((count, 2, 0, 8), np.float32)) for name in names]
+        )[0]
+        with torch.no_grad():
+            expected = model(**asked, pixel_values=pixels).logits.numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_states_go_another_way_for_a_single_token(tmp_path: Path) -> None:
+    """Prompts of one token and of several, tokens one by one, and several behind others."""
+    model = generator_named("Lfm2ForCausalLM").model()
+    lowering.export_hf(model, tmp_path, "transformers.js")
+    opened, names = session(tmp_path / "onnx" / "model.onnx"), inputs_of(tmp_path / "onnx" / "model.onnx")
+    assert "past_conv.0" in names and "present_conv.0" in opened.outputs
+    ids = prompt(2, 9)["input_ids"].numpy()
+    with torch.no_grad():
+        expected = model(input_ids=torch.from_numpy(ids)).logits.numpy()
+    for lengths in ((1, 1, 3, 4), (5, 1, 1, 2), (9,)):
+        states = {"past_conv.0": np.zeros((2, 32, 3), np.float32)}
+        states |= {f"past_key_values.1.{each}": np.zeros((2, 2, 0, 8), np.float32) for each in ("key", "value")}
+        start = 0
+        for length in lengths:
+            end = start + length
+            feeds = {"input_ids": ids[:, start:end], "attention_mask": np.ones((2, end), np.int64), **states}
+            feeds["position_ids"] = np.tile(np.arange(start, end), (2, 1))
+            found = dict(zip(opened.outputs, opened.run([feeds[name] for name in names]), strict=True))
+            np.testing.assert_allclose(found["logits"], expected[:, start:end], rtol=1e-4, atol=1e-5)
+            past = {name: name.replace("past_key_values", "present").replace("past_", "present_") for name in states}
+            states, start = {name: found[result] for name, result in past.items()}, end
+
+
+def test_a_state_without_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="takes no past_key_values"):
+        lowering.export_hf(generator_named("MambaForCausalLM").model(), tmp_path, "transformers.js")
+    falcon = next(each for each in LAYOUT_MODELS if each.name == "FalconH1ForCausalLM").model()
+    with pytest.raises(CaptureError, match="layouts have names for keys and values only"):
+        lowering.export_hf(falcon, tmp_path, "genai")
 
 
 def translated(folder: Path, asked: Mapping[str, torch.Tensor], count: int, is_merged: bool) -> np.ndarray[Any, Any]:
