@@ -124,12 +124,12 @@ class Mod(_Picked):
         return True if signs.is_nonnegative(self.args[1]) else None
 
 
-def _congruent(a: Any, b: Any) -> Any:
+def _congruent(a: _Part, b: _Part) -> _Part:
     """What has the same remainder by b as a sum has, without multiples of b and remainders by it: b - n % b is -n."""
     terms = sympy.Add.make_args(a)
     if len(terms) > PARTS or not signs.is_whole(a):
         return a
-    found: list[Any] = []
+    found: list[_Part] = []
     for term in terms:
         coefficient, factor = term.as_coeff_Mul()
         if isinstance(factor, Mod) and factor.args[1] == b and coefficient.is_Integer:
