@@ -19,6 +19,7 @@ from sympy import Integer
 
 from irkit.dims import signs
 from irkit.dims.functions import FloorDiv, Max, Min, Mod, interval, number_of, replace_symbols
+from irkit.dims.multiples import with_inner_multiples, with_multiples
 from irkit.dims.ranges import LEAST, Range
 from irkit.dims.symbols import CACHE, foreign, is_fresh, is_own, label, text
 from irkit.errors import DimensionError
@@ -90,7 +91,8 @@ def canonical(expr: sympy.Expr) -> Dim:
     if isinstance(expr, Integer):
         return int(expr)
     if _is_factored(expr):
-        expr = sympy.expand(expr)
+        expr = sympy.expand(with_inner_multiples(expr))
+    expr = with_multiples(expr)
     if isinstance(expr, Integer):
         return int(expr)
     return expr

@@ -115,10 +115,28 @@ class Mod(_Picked):
                 return Integer(0)
             if whole != 0:
                 return cls(rest, b)
-        return None if _whole_quotient(a, b) is None else Integer(0)
+        if _whole_quotient(a, b) is not None:
+            return Integer(0)
+        rest = _congruent(a, b)
+        return None if rest == a else cls(rest, b)
 
     def _eval_is_nonnegative(self) -> bool | None:
         return True if signs.is_nonnegative(self.args[1]) else None
+
+
+def _congruent(a: _Part, b: _Part) -> _Part:
+    """What has the same remainder by b as a sum has, without multiples of b and remainders by it: b - n % b is -n."""
+    terms = sympy.Add.make_args(a)
+    if len(terms) > PARTS or not signs.is_whole(a):
+        return a
+    found: list[_Part] = []
+    for term in terms:
+        coefficient, factor = term.as_coeff_Mul()
+        if isinstance(factor, Mod) and factor.args[1] == b and coefficient.is_Integer:
+            found.append(coefficient * factor.args[0])
+        elif _whole_quotient(term, b) is None:
+            found.append(term)
+    return a if tuple(found) == terms else sympy.expand(sympy.Add(*found))
 
 
 def _whole_quotient(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:

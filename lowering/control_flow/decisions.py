@@ -189,8 +189,11 @@ def deferred(node: ast.expr) -> ast.expr:
 
 
 def at_place(made: Node, place: ast.AST) -> Node:
-    """A new node, and those in it that have no line yet, at the place of another."""
+    """A new node, and those in it that have no line yet, at the place of another. The name of a function that is called
+    has the first line alone: where it is several lines long, Python says that it is called in the last one."""
     for each in ast.walk(made):
         if "lineno" in each._attributes and getattr(each, "lineno", None) is None:
             ast.copy_location(each, place)
+            if isinstance(each, ast.Attribute):
+                each.end_lineno, each.end_col_offset = each.lineno, each.col_offset
     return made

@@ -29,6 +29,7 @@ from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
+from lowering.direct.meta_device.results import is_in_order_by_chance
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.sizes import SizeNode
@@ -260,6 +261,8 @@ class Functions(OfTracer, TorchFunctionMode):
         if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
             form = args[1] if len(args) > 1 else (kwargs or {}).get("memory_format", torch.contiguous_format)
             contiguous_to_all(self.own, args[0].handle, form)
+        if func is torch.Tensor.contiguous and type(args[0]) is Traced and is_in_order_by_chance(args[0].handle.twin):
+            return torch.ops.aten.contiguous.default(*args, **(kwargs or {}))  # torch would give the tensor itself
         if func is torch.Tensor.stride and type(args[0]) is Traced:
             strides_to_all(self.own, args[0].handle)
         if func in FUNCTIONS and (made := FUNCTIONS[func](*args, **(kwargs or {}))) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import combinations, islice, product
+from itertools import combinations, product
 from typing import Any
 
 import sympy
@@ -65,10 +65,14 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
     names = [s.name for s in condition.free_symbols if s.name in asked.ranges]
     near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
     alone = ({name: size} for name in names for size in near[name])
+    apart = {
+        name: [*sizes[:APART], *(size for size in sizes_far(hints[name]) if size in sizes)]
+        for name, sizes in near.items()
+    }
     pairs = (
         {one: size, two: other}
         for one, two in combinations(names, 2)
-        for size, other in islice(product(near[one][:APART], near[two][:APART]), APART**2)
+        for size, other in product(apart[one], apart[two])
     )
     for point in (*alone, *pairs):
         sizes = {**hints, **point}
@@ -80,10 +84,19 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
 def sizes_near(hint: int, known: Range) -> list[int]:
     """Sizes around one, nearer ones first, those that many models treat otherwise last."""
     around = [size for step in range(1, 65) for size in (hint + step, hint - step)]
-    further = [hint * times for times in (2, 3, 4, 5, 8, 16)] + [hint // parts for parts in (2, 3, 4, 8)]
-    every = (*around, *further, 1, 0)
+    every = (*around, *sizes_far(hint), *sizes_further(hint), 1, 0)
     return [size for size in sorted(dict.fromkeys(every), key=lambda size: size < 2) if size in known]
 
 
+def sizes_far(hint: int) -> list[int]:
+    """Multiples and parts of a size, by eighths of it: images are made smaller, and what is asked is asked of those."""
+    return [*(hint * times for times in (2, 3, 4, 5, 8, 16)), *(hint * eighths // 8 for eighths in range(1, 25))]
+
+
+def sizes_further(hint: int) -> list[int]:
+    """Those that are further still, by halves."""
+    return [hint * halves // 2 for halves in range(6, 33)]
+
+
 APART = 24
-"""How many sizes of each of two names are looked at together."""
+"""How many near sizes of each of two names are looked at together, beside those that are far."""

@@ -192,6 +192,25 @@ def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, cau
     return scores @ v
 
 
+def in_order(x: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+    """What contiguous gives, laid out as it is whatever the sizes are: torch gives back a tensor as it lies where only
+    axes of one element are out of order."""
+    made = torch.ops.aten.contiguous.default(x, memory_format=memory_format)
+    if memory_format is not torch.contiguous_format or not is_in_order_by_chance(made):
+        return made
+    return made.as_strided(made.shape, in_order_steps(made), made.storage_offset())
+
+
+def is_in_order_by_chance(x: torch.Tensor) -> bool:
+    """Whether the elements of a tensor lie in order only because some of its axes have one element."""
+    return x.stride() != in_order_steps(x) and x.is_contiguous()
+
+
+def in_order_steps(x: torch.Tensor) -> tuple[int, ...]:
+    """The strides of a tensor as it is laid out in order."""
+    return torch.empty(x.shape, device="meta").stride()
+
+
 aten = torch.ops.aten
 ATTENTION = aten.scaled_dot_product_attention.default
 STATISTICS = {
@@ -223,7 +242,8 @@ TOLD = {
     **{func: partial(convolved_back, func) for func in TRANSPOSED},
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
     aten.fractional_max_pool3d.default: pooled, ATTENTION: attended, aten.pixel_unshuffle.default: unshuffled,
-    aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,
+    aten.contiguous.default: in_order, aten.multilabel_margin_loss.default: margins,
+    aten.linalg_lstsq.default: linalg_lstsq,
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 

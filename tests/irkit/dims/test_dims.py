@@ -245,7 +245,7 @@ def test_what_windows_over_an_image_make_of_its_size_is_read() -> None:
 
 def test_what_many_windows_make_of_a_size_is_read() -> None:
     """A long sum of small numbers is no large number."""
-    height, width = (f"(-((-({n} % 4) % 4 + {n}) % 4) % 4 + -({n} % 4) % 4 + {n})" for n in "ab")
+    height, width = (f"((({n} % 5 + {n}) % 4 + {n}) % 3 + ({n} % 5 + {n}) % 4 + {n})" for n in "ab")
     text = notation.text(notation.parse(f"{height}*{width}*(16*{height}*{width}*c // ({height}*{width}))"))
     assert len(text) > 5_000 and notation.text(notation.parse(text)) == text
 

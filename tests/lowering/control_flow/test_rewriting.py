@@ -230,7 +230,11 @@ def gains_an_axis(x):
         (counts, "global or nonlocal 'COUNT'", "if x.sum() > 0"),
         (binds, "has := in an operand", "if x.sum() > 0 and"),
         (reads_what_grows, "'found' grows in a loop on data, and is read in it", "found.append(found[0] + row)"),
-        (gains_an_axis, r"x is float32\[2, 2, n, 4\] before the loop, and float32\[2, 2, 2, n, 4\]", "x = torch.stack"),
+        (
+            gains_an_axis,
+            r"x is float32\[2, 2, n, 4\] before the loop, and float32\[2, 2, 2, n, 4\]",
+            "while x.sum() < 100",
+        ),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

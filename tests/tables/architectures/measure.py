@@ -260,7 +260,7 @@ def no_worse(program: Program, call: Mapping[str, Any]) -> bool:
     model: Any = program.reference
     try:
         with torch.no_grad(), register_classes(call), Wider():
-            exact = leaves_of(copy.deepcopy(model).double()(**pytree.tree_map(doubled, copied(dict(call)))))
+            exact = leaves_of(in_float64(model)(**pytree.tree_map(doubled, copied(dict(call)))))
         with torch.no_grad():
             theirs, ours = leaves_of(model(**copied(dict(call)))), leaves_of(program(**copied(dict(call))))
     except Exception:  # models that are not made for float64 raise anything
@@ -268,6 +268,17 @@ def no_worse(program: Program, call: Mapping[str, Any]) -> bool:
     if not len(exact) == len(theirs) == len(ours):
         return False
     return all(is_no_worse(*three) for three in zip(exact, theirs, ours, strict=True))
+
+
+def in_float64(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy of a model in float64, those modules too that it keeps in plain lists, which torch does not know of."""
+    wide = copy.deepcopy(model).double()
+    for each in list(wide.modules()):
+        for held in vars(each).values():
+            for inner in held if isinstance(held, list | tuple) else ():
+                if isinstance(inner, torch.nn.Module):
+                    inner.double()
+    return wide
 
 
 WIDER: Mapping[Any, Any] = {torch.float32: torch.float64, torch.complex64: torch.complex128}
