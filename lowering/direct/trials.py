@@ -159,7 +159,7 @@ def opened_run(
 
 
 def refused_together(found: Found) -> Iterator[Sizes]:
-    """Small sizes of several names that a condition refuses, each of which is allowed by itself; fewest names first, then fewest zeros."""
+    """Small sizes of several names that a condition refuses, each allowed by itself; fewest names and zeros first."""
     hints = found.run.tracer.asked.hints
     names = [n for n in found.run.request.hints if any(size in found.ranges[n] for size in (0, 1))][:MOST]
     each = itertools.product((0, 1, None), repeat=len(names))
