@@ -14,8 +14,8 @@ import torch
 from lowering.control_flow.branches import Attributes, Branches
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
-from lowering.control_flow.truths import and_, assert_, chain, choose, not_, or_, traceable
-from lowering.control_flow.values import Absent, Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.control_flow.truths import and_, assert_, chain, choose, is_kept, not_, or_, traceable
+from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
 from lowering.direct.sizes import SizeNode
 
 __all__ = [
@@ -61,14 +61,17 @@ def branch(
         attributes: the attributes that they set, as (object, name).
 
     Returns what the branch returns. Raises CaptureError where data tells the test, and the branches give what is of two
-    structures, element types or ranks; where one gives None, the answer of the example is a condition.
+    structures, element types or ranks; where one gives None, or the test is of a size, its answer for the example is a
+    condition.
     """
     if not is_open(test):
         return then(*given) if test else otherwise(*given)
     sides = (then, otherwise)
     try:
         return Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes).run()
-    except Absent:  # the model goes on in two ways: that of the example is kept as a condition
+    except Mismatch as told:
+        if not is_kept(test, told):
+            raise
         return then(*given) if test else otherwise(*given)
 
 

@@ -18,7 +18,17 @@ from irkit.errors import IrkitError
 from irkit.support.arguments import type_text
 from lowering.capture.patches.table import LOCK
 from lowering.control_flow import flow  # noqa: F401 - rewritten functions import it, which must not be traced
-from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here, site_of
+from lowering.control_flow.sites import (
+    Declined,
+    Reached,
+    Site,
+    chosen_by,
+    codes_in,
+    functions_of,
+    site_at,
+    site_here,
+    site_of,
+)
 from lowering.control_flow.sources import Place, Rewritten, rewritten_code
 from lowering.errors import CaptureError
 from lowering.records.sizes import is_unbacked
@@ -91,6 +101,13 @@ class Rewriting:
         """Whether code that is rewritten decides now, as the frames tell."""
         return site_here(self.chosen, branches=True) is not None
 
+    def declined(self, source: str) -> None:
+        """Is told that what a line makes is nothing that a program has. Raises Declined where a decision makes it that
+        is rewritten."""
+        site = site_at(source, self.sites)
+        if site is not None:
+            raise Declined(site)
+
     def failed(self, error: BaseException) -> None:
         """Is told that torch.export failed. Raises Reached where it did at a decision that can be rewritten, and is not
         yet."""
@@ -113,22 +130,25 @@ def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) 
                 return capture(state), tuple(made)
             except Reached as told:
                 site, loop = told.site, told.is_loop
+            except Declined as told:
+                state = without(state, (told.site,))
+                continue
             except IrkitError as error:
                 if failed is not None:
                     raise failed  # noqa: B904 - its own cause is torch's error
                 if not any(site in state.loops for site in state.sites):
                     raise
-                failed, state = error, without_loops(state)
+                failed, state = error, without(state, state.loops)
                 continue
         loops = (*state.loops, site) if loop else state.loops
         state = attrs.evolve(state, sites=(*state.sites, site), loops=loops)
     raise CaptureError(f"the model decides by data at more than {MOST} places", hint="name functions in rewrite")
 
 
-def without_loops(state: Rewriting) -> Rewriting:
-    """The same decisions but for loops over sizes, which are left as they are from now on."""
-    sites = tuple(site for site in state.sites if site not in state.loops)
-    return Rewriting(lambda site: site not in state.loops and state.chosen(site), sites, state.loops)
+def without(state: Rewriting, some: tuple[Site, ...]) -> Rewriting:
+    """The same decisions but for some, which are left as they are from now on."""
+    sites = tuple(site for site in state.sites if site not in some)
+    return Rewriting(lambda site: site not in some and state.chosen(site), sites, state.loops)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sysconfig
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import attrs
@@ -51,6 +51,26 @@ class Reached(BaseException):
     def __init__(self, site: Site, is_loop: bool = False) -> None:
         super().__init__(site.name)
         self.site, self.is_loop = site, is_loop
+
+
+class Declined(BaseException):
+    """A decision that is rewritten and makes something that no program has: capture begins anew, with it left as it is,
+    so that what it is for the example is a condition."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.name)
+        self.site = site
+
+
+def site_at(source: str, sites: Sequence[Site]) -> Site | None:
+    """The innermost of some decisions that a line of a model is in, `folder/model.py:12 x = f(y)`; None where it is in
+    none."""
+    file, _, rest = source.partition(":")
+    number = rest.partition(" ")[0]
+    line = int(number) if number.isdigit() else 0
+    found = [each for each in sites if "/".join(PurePath(each.file).parts[-2:]) == file]
+    around = [each for each in found if each.place[0] <= line <= each.place[1]]
+    return min(around, key=lambda each: each.place[1] - each.place[0], default=None)
 
 
 def site_here(chosen: Callable[[Site], bool], loops: bool = False, branches: bool = False) -> Site | None:

@@ -25,6 +25,7 @@ from lowering.control_flow.rows import (
 from lowering.control_flow.values import (
     NUMBERS,
     Absent,
+    Mismatch,
     as_tensor,
     fits,
     is_of_data,
@@ -50,8 +51,16 @@ def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
         return yes() if test else no()
     try:
         return Branches(test, (yes, no), (), (), frozenset(), ()).run()
-    except Absent:  # the model goes on in two ways: that of the example is kept as a condition
+    except Mismatch as told:
+        if not is_kept(test, told):
+            raise
         return yes() if test else no()
+
+
+def is_kept(test: Any, told: Mismatch) -> bool:
+    """Whether the example's answer to a test stays a condition, since the model goes on in two ways that do not fit
+    together: where one gives None, or the test is of a size that data tells, as where sizes of inputs are asked for."""
+    return isinstance(told, Absent) or type(test) is torch.SymBool
 
 
 def not_(value: Any) -> Any:

@@ -412,14 +412,16 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
     values = tuple(map(tracer.read, met.handles))
     earlier = tracer.earlier(met, values)
     if earlier is not None:
-        entry = entry or laid_out(tracer, met, info, earlier.results, args, kwargs)
+        known, name, results = entry is not None, earlier.name, earlier.results
+        entry = entry or laid_out(tracer, met, info, results, args, kwargs)
         if entry is None:
             return None
+        for condition in earlier.conditions:  # which say what sizes there may be
+            tracer.asked.condition(condition, True)
+        if not known and not info.pointwise:
+            require_sizes(tracer, met.func, info, args, kwargs, results, require_again)
         if entry.same >= 0:
             return met.given[entry.same]
-        name, results = earlier.name, earlier.results
-        for condition in earlier.conditions:
-            tracer.asked.condition(condition, True)
     elif entry is None or entry.types is None:
         return None
     else:
@@ -457,8 +459,6 @@ def laid_out(
     found = entry_of(met, info.aliases, twins)
     if found is not None:
         tracer.met[met.layout] = found
-        if not info.pointwise:
-            require_sizes(tracer, met.func, info, args, kwargs, results, require_again)
     return found
 
 

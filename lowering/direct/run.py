@@ -221,6 +221,8 @@ def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor)
     it is called next."""
     memory, content = tracer.handle(buffer).memory, tracer.read(tracer.handle(after))
     if memory.torn or memory.name != name or same_types(content.type, memory.first.type) is not True:
+        if tracer.options.declined is not None and content.origin is not None:
+            tracer.options.declined(content.origin.source)
         raise LoweringError(
             f"the buffer {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
             hint="write it in place: self.buffer.copy_(...)",

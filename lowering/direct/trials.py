@@ -11,7 +11,7 @@ a branch, taken where the conditions of that run hold.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -101,8 +101,7 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
 def is_refused_by_asker(found: Found, point: Sizes) -> bool:
     """Whether sizes are refused by conditions of files alone in which the model asked for TorchScript's tracer."""
     askers = found.run.tracer.asked.asked_for_tracer
-    against = [guard for guard in found.guards if holds(guard.expr, point) is False]
-    files = [guard.source.partition(":")[0] for guard in against]
+    files = [guard.source.partition(":")[0] for guard in refusing(found.guards, point)]
     return bool(files) and inside(found, point) and all(any(asker.endswith(f) for asker in askers) for f in files)
 
 
@@ -160,11 +159,11 @@ def opened_run(
 
 
 def refused_together(found: Found) -> Iterator[Sizes]:
-    """Small sizes of several names that a condition refuses, each of which is allowed by itself; fewest names first."""
+    """Small sizes of several names that a condition refuses, each allowed by itself; fewest names and zeros first."""
     hints = found.run.tracer.asked.hints
     names = [n for n in found.run.request.hints if any(size in found.ranges[n] for size in (0, 1))][:MOST]
     each = itertools.product((0, 1, None), repeat=len(names))
-    for sizes in sorted(each, key=lambda sizes: -sizes.count(None)):
+    for sizes in sorted(each, key=lambda sizes: (-sizes.count(None), sizes.count(0))):
         point = {n: size for n, size in zip(names, sizes, strict=True) if size is not None and size in found.ranges[n]}
         alone = all(allows(found, {**hints, name: size}) for name, size in point.items())
         if len(point) > 1 and alone and not allows(found, {**hints, **point}):
@@ -173,7 +172,12 @@ def refused_together(found: Found) -> Iterator[Sizes]:
 
 def allows(found: Found, sizes: Sizes) -> bool:
     """Whether no condition refuses these sizes."""
-    return all(holds(guard.expr, sizes) is not False for guard in found.guards)
+    return not refusing(found.guards, sizes)
+
+
+def refusing(guards: Iterable[Guard], sizes: Sizes) -> list[Guard]:
+    """The conditions that refuse sizes; those on data, which are others there than in the example, do not tell."""
+    return [guard for guard in guards if not guard.is_of_data and holds(guard.expr, sizes) is False]
 
 
 def with_names_alike(way: Callable[..., Run], request: Request, known: Registrations) -> Run:
@@ -242,8 +246,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
     run, which is looked at where the values of another run are not the same."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
-    asks = [guard for guard in found.guards if about(guard, names) and not guard.is_of_data]  # data are others there
-    against = [guard for guard in asks if holds(guard.expr, sizes) is False]
+    against = refusing((guard for guard in found.guards if about(guard, names)), sizes)
     zero = 0 in point.values()
     if not against and not (zero and found.run.tracer.unproven):
         return found, False  # the same run, and each operator was found to take such sizes
@@ -319,8 +322,8 @@ def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     rest = [guard for guard in found.guards if guard not in asks and guard.expr is not None]
     groups: dict[frozenset[str], list[tuple[dict[str, int], list[Guard]]]] = {}
     for point in (*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)):
-        against = [guard for guard in asks if holds(guard.expr, point) is False]
-        if against and inside(found, point) and all(holds(guard.expr, point) is not False for guard in rest):
+        against = refusing(asks, point)
+        if against and inside(found, point) and not refusing(rest, point):
             groups.setdefault(texts(against), []).append((point, against))
     return [group[0] for group in sorted(groups.values(), key=lambda group: -len(group))]
 
@@ -402,12 +405,11 @@ def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list
     """The conditions of another run that are not kept for both; none where one of them is not of sizes."""
     kept = {guard.expr for guard in found.guards if not is_of_one(guard, found, other)}
     new = [guard for guard in other.guards if guard.is_before_a_run and guard.expr not in kept]
-    other_way = {as_said(sympy.Not(guard.expr)) for guard in against}
-    if not all(is_asked(guard, found.run.request) or guard.expr in other_way for guard in new):
+    others = {as_said(sympy.Not(guard.expr)) for guard in against}
+    if not all(is_asked(guard, found.run.request) or guard.expr in others for guard in new):
         return []
-    least = [
-        dims.symbol(name) >= 1 for name in found.run.request.hints if other.tracer.unproven and 0 in found.ranges[name]
-    ]
+    hints = found.run.request.hints if other.tracer.unproven else ()
+    least = [dims.symbol(name) >= 1 for name in hints if 0 in found.ranges[name]]
     exprs = [guard.expr for guard in new]
     least += [each >= 1 for expr in exprs for each in divisors_of(expr)]
     return [each for each in dict.fromkeys((*exprs, *map(as_said, least))) if each not in kept and each != sympy.true]
@@ -540,8 +542,7 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
 
 def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
     """The same with a point left out of the contract: the model raises there, or is another graph."""
-    here = being_at(point)
-    if any(holds(guard.expr, {**found.run.tracer.asked.hints, **point}) is False for guard in found.guards):
+    if not allows(found, {**found.run.tracer.asked.hints, **point}):
         return found
     source = getattr(error, "source", "") if isinstance(error, IrkitError) else ""
     if len(point) == 1:
@@ -549,7 +550,8 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
         if size == found.ranges[name].lo:
             ranges = {**found.ranges, name: Range(size + 1, found.ranges[name].hi)}
             return attrs.evolve(found, ranges=ranges)
-    guard = Guard(sympy.Not(here), str(sympy.Not(here)), source)
+    there = sympy.Not(being_at(point))
+    guard = Guard(there, str(there), source)
     return attrs.evolve(found, guards=(*found.guards, guard))
 
 

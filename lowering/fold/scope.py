@@ -39,7 +39,8 @@ class Options:
     """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, whether
     weights are copied, or are inputs, and what computes operators of other domains on the example's numbers.
     `reached` hears of each question that the example answers, before it does; `decides` says whether code decides now
-    whose ways at other sizes are to be branches."""
+    whose ways at other sizes are to be branches; `declined` hears of the line that makes what no program has, before
+    that is refused."""
 
     registry: Registry
     strict: bool = False
@@ -49,15 +50,15 @@ class Options:
     kernels: Mapping[str, Callable[..., Any]] = {}
     reached: Callable[[Any], None] | None = None
     decides: Callable[[], bool] | None = None
+    declined: Callable[[str], None] | None = None
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
         """What the options of an export say of lowering. Raises LoweringError for converters of no operator."""
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
-        reached = getattr(asked.rewrite, "reached", None)
-        decides = getattr(asked.rewrite, "decides", None)
-        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, reached, decides)
+        hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined")]
+        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, *hearing)
 
 
 @attrs.frozen(eq=False)

@@ -113,3 +113,50 @@ def test_what_a_model_raises_for_some_data_is_a_condition() -> None:
     for index in ([1, 0], [0, 4]):
         with pytest.raises(irkit.errors.IrkitError):
             program(torch.rand(4, 3), torch.tensor(index))
+
+
+def nothing_found(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Asks a size that data tells, and gives other element types where that is 0."""
+    found = x[x > 0]
+    if found.shape[0] == 0:
+        return torch.full((1,), -1, dtype=torch.int32), x * 0
+    rows = [row.abs() for row in x]
+    return found.argmax()[None], torch.stack(rows)
+
+
+def test_ways_by_a_size_that_data_tells_which_do_not_fit_are_a_condition() -> None:
+    given, shapes = (torch.randn(3, 2),), ({0: "n"},)
+    program = irkit.to_onnx(nothing_found, given, dynamic_shapes=shapes, capture="direct", rewrite=True)
+    for x in (torch.randn(3, 2), torch.randn(8, 2), torch.ones(1, 2)):
+        torch.testing.assert_close(program(x), nothing_found(x))
+    for x in (-torch.ones(3, 2), torch.ones(0, 2)):
+        with pytest.raises(irkit.ContractError):
+            program(x)
+
+
+class Table(torch.nn.Module):
+    """Keeps a table, and makes a longer one where data asks for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Buffer(torch.arange(40.0))
+
+    def long_enough(self, x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        if table.size(0) >= x.size(0) * 2 - 1:
+            return table
+        return torch.arange(2.0 * x.size(0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() < 0:
+            x = x + 1
+        x = x[x > 0]
+        self.table = self.long_enough(x, self.table)
+        return x * self.table[: x.size(0)]
+
+
+def test_a_decision_that_gives_a_buffer_another_size_is_a_condition() -> None:
+    program = irkit.to_onnx(Table(), (torch.rand(5),), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    for x in (torch.rand(7), -torch.rand(9) * 0.2, torch.rand(0), torch.rand(1), torch.rand(20)):
+        torch.testing.assert_close(program(x), Table()(x))
+    with pytest.raises(irkit.ContractError, match="breaks what the model asserts"):
+        program(torch.rand(21) + 1)

@@ -270,3 +270,31 @@ def test_a_quotient_of_1_by_a_size_times_another_is_that() -> None:
         assert program(torch.zeros(sizes)) == scaled(torch.zeros(sizes))
     numbers = torch.tensor([5, 1, -1, -3, 2])
     assert irkit.to_onnx(divided, (numbers,))(numbers).equal(divided(numbers))
+
+
+class Experts(torch.nn.Module):
+    """Splits rows by lengths that data tells, and asks of sizes whether a cache is empty, and how many tokens
+    there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 4, 4))
+
+    def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        rows = x.reshape(-1, 4)
+        kinds = (rows.abs() * 2).sum(1).long() % 3
+        order = kinds.sort(stable=True)[1]
+        parts = rows[order].split(torch.nn.functional.one_hot(kinds, 3).sum(0).tolist())
+        found = torch.cat([torch.nn.functional.linear(parts[i], self.weight[i]) for i in range(3)])
+        if x.shape[1] > 1 and cache.numel() == 0:
+            return found * 2
+        return found + cache.sum()
+
+
+def test_lengths_that_data_tells_do_not_keep_other_sizes_out() -> None:
+    torch.manual_seed(0)
+    model, shapes = Experts().eval(), ({0: "b", 1: "n"}, {0: "b", 1: "past"})
+    program = irkit.to_onnx(model, (torch.randn(2, 3, 4), torch.randn(2, 5)), dynamic_shapes=shapes, rewrite=True)
+    for b, n, past in ((2, 3, 5), (1, 1, 5), (3, 1, 4), (7, 4, 3), (3, 6, 0), (2, 1, 0), (1, 1, 0)):
+        given = torch.randn(b, n, 4) * 3, torch.randn(b, past)
+        torch.testing.assert_close(program(*given), model(*given), rtol=1e-4, atol=1e-5)
