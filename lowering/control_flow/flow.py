@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
+from lowering.capture.patches.kept_sizes import PLAIN_OF
 from lowering.control_flow.branches import Attributes, Branches
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
-from lowering.control_flow.truths import and_, assert_, chain, choose, not_, or_, traceable
-from lowering.control_flow.values import Absent, Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.control_flow.truths import and_, assert_, chain, choose, is_one_way, not_, or_, traceable
+from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
 from lowering.direct.sizes import SizeNode
 
 __all__ = [
@@ -61,14 +62,17 @@ def branch(
         attributes: the attributes that they set, as (object, name).
 
     Returns what the branch returns. Raises CaptureError where data tells the test, and the branches give what is of two
-    structures, element types or ranks; where one gives None, the answer of the example is a condition.
+    structures, element types or ranks; where one gives None, or a size decides, the answer of the example is a
+    condition.
     """
     if not is_open(test):
         return then(*given) if test else otherwise(*given)
     sides = (then, otherwise)
     try:
         return Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes).run()
-    except Absent:  # the model goes on in two ways: that of the example is kept as a condition
+    except Mismatch as error:
+        if not is_one_way(test, error):
+            raise
         return then(*given) if test else otherwise(*given)
 
 
@@ -197,11 +201,12 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
     make(elements)."""
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
+    given, make = make, PLAIN_OF.get(make, make)
     known = make in (list, tuple, sum, len, max, min)
     found = elements_of(elements) if known else elements
     if not known or not isinstance(found, Open):
-        make = traceable(make) if make in (max, min) else make
-        return make(elements if each is None else [each(element) for element in elements])
+        given = traceable(given) if make in (max, min) else given
+        return given(elements if each is None else [each(element) for element in elements])
 
     def value(element: Any) -> Any:
         return element if each is None else each(element)
@@ -218,7 +223,7 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
         return GrownList.of(found.stacked(), make.__name__, make)
     made = for_(found, longer, ([],), names="list", written="list")[0]
     if make in (max, min):
-        return traceable(make)(made)
+        return traceable(given)(made)
     if not isinstance(made, GrownList):
         return make(made)
     made.made = make
