@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from lowering.capture.patches.kept_sizes import PLAIN_OF
 from lowering.control_flow.branches import Attributes, Branches
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
@@ -200,11 +201,12 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
     make(elements)."""
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
+    given, make = make, PLAIN_OF.get(make, make)
     known = make in (list, tuple, sum, len, max, min)
     found = elements_of(elements) if known else elements
     if not known or not isinstance(found, Open):
-        make = traceable(make) if make in (max, min) else make
-        return make(elements if each is None else [each(element) for element in elements])
+        given = traceable(given) if make in (max, min) else given
+        return given(elements if each is None else [each(element) for element in elements])
 
     def value(element: Any) -> Any:
         return element if each is None else each(element)
@@ -221,7 +223,7 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
         return GrownList.of(found.stacked(), make.__name__, make)
     made = for_(found, longer, ([],), names="list", written="list")[0]
     if make in (max, min):
-        return traceable(make)(made)
+        return traceable(given)(made)
     if not isinstance(made, GrownList):
         return make(made)
     made.made = make

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
@@ -10,6 +9,7 @@ from typing import Any
 
 import torch
 
+from lowering.capture.patches import kept_sizes
 from lowering.control_flow.branches import Branches
 from lowering.control_flow.rows import (
     GrownList,
@@ -267,14 +267,13 @@ def folded(values: Iterable[Any], decisive: bool) -> Any:
     return truth(found) if is_open(found) else bool(found)
 
 
-def max_(*values: Any, **named: Any) -> Any:
-    """max(values)"""
-    return extreme(builtins.max, True, values, named)
+def extreme_by(function: Any, greatest: bool) -> Any:
+    """max or min, by a function that gives it of numbers that nobody needs to compute."""
 
+    def found(*values: Any, **named: Any) -> Any:
+        return extreme(function, greatest, values, named)
 
-def min_(*values: Any, **named: Any) -> Any:
-    """min(values)"""
-    return extreme(builtins.min, False, values, named)
+    return found
 
 
 def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -290,7 +289,7 @@ def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[
             a, b = beside(found, each), beside(each, found)
             if a.numel() != 1 or b.numel() != 1:
                 raise CaptureError(
-                    f"{function.__name__} compares tensors of more than one element",
+                    f"{'max' if greatest else 'min'} compares tensors of more than one element",
                     source=user_line(),
                     hint="use torch.maximum or torch.minimum",
                 )
@@ -324,11 +323,13 @@ def is_nonzero(value: Any) -> Any:
 
 
 FUNCTIONS: dict[Any, Any] = {
-    bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
-    zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
-    type: type_, isinstance: asked_kind(isinstance), hasattr: asked_kind(hasattr),
+    bool: bool_, any: any_, all: all_, max: extreme_by(max, True), min: extreme_by(min, False), range: open_range,
+    enumerate: open_enumerate, zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal,
+    torch.allclose: allclose, type: type_, isinstance: asked_kind(isinstance), hasattr: asked_kind(hasattr),
     torch.is_tensor: asked_kind(torch.is_tensor), torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
-    torch.split: open_split,
+    torch.split: open_split, kept_sizes.length: partial(open_len, plain=kept_sizes.length),
+    kept_sizes.greatest: extreme_by(kept_sizes.greatest, True),
+    kept_sizes.smallest: extreme_by(kept_sizes.smallest, False),
 }  # fmt: skip
 METHODS: dict[str, Callable[[Any], Any]] = {
     "equal": lambda own: lambda other: equal(own, other),

@@ -21,6 +21,7 @@ from irkit.errors import IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
+from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
@@ -57,8 +58,11 @@ def directly(
     specialization = options.specialization
     with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
-        with explaining(request):
-            found = trace(request, known, options.widen, bool(options.rewrite))
+        try:
+            with explaining(request):
+                found = trace(request, known, options.widen, bool(options.rewrite))
+        except Taken as told:
+            raise taken_error(request, told, bool(options.rewrite)) from None
         refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
@@ -209,6 +213,15 @@ def all_fixed(request: Request, fixed: Mapping[str, Fixed]) -> list[Fixed]:
                 source = next((fixed[name].source for name in names if fixed[name].source), "")
                 found[what] = Fixed(what, dims.evaluate(dim or 0, request.hints), source)
     return list(found.values())
+
+
+def taken_error(request: Request, taken: Taken, rewrites: bool) -> CaptureError:
+    """The error for a model that takes the number of a name that was to vary, or that itself raises for the example."""
+    own = eager_error(request)
+    if own is not None:
+        return raised_error(request, own, line_of_error(own))
+    fixed = Fixed(request.place_of(taken.name), request.hints[taken.name], taken.source)
+    return frozen_error(request, taken.name, fixed, rewrites)
 
 
 def frozen_error(request: Request, name: str, fixed: Fixed, rewrites: bool) -> CaptureError:

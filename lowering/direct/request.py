@@ -66,7 +66,8 @@ class Request:
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
     follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs,
-    `weights` what was unpacked of it; `deciding` are those of its modules whose ways at other sizes become branches,
+    `weights` what was unpacked of it; `lists_all` says that all names are asked for that the model fixes, not only the
+    first; `deciding` are those of its modules whose ways at other sizes become branches,
     `around` makes the block of a tracer and a request in which the model runs.
     """
 
@@ -87,6 +88,7 @@ class Request:
     promises: tuple[Guard, ...] = ()
     notes: tuple[str, ...] = ()
     weights: Weights = attrs.field(factory=Weights)
+    lists_all: bool = False
     deciding: Deciding = attrs.field(factory=Deciding)
     around: Callable[..., AbstractContextManager[None]] = nothing_around
 
@@ -202,6 +204,7 @@ def request_of(
     return Request(
         module, Parts.of(module), name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers,
         Options.of(asked), frozenset(names.free), frozenset(names.invented), promises=promises, notes=notes,
+        lists_all=asked.specialization is not None,
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from irkit.support.arguments import type_text
 from lowering.capture.capture import Captured
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
+from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
@@ -108,13 +109,15 @@ class Trial:
 def run(
     request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: Sequence[Any] | None = None,
     at_once: bool = False, trial: Trial | None = None, for_tracer: bool = False,
+    varying: frozenset[str] = frozenset(),
 ) -> Run:  # fmt: skip
     """One run of the model at these sizes of the names; what it changes of itself is put back.
 
     `keep_sizes` lets `int(size)`, `len(tensor)` and `min(sizes)` in the model's own code, and in that whose globals it
     has, be sizes that vary; `at_once` answers every comparison; `for_tracer` has it take its ways for TorchScript's
     tracer; a `trial` takes the values of the run before it where it meets the same. Raises whatever the model raises,
-    and LoweringError for what direct capture does not meet.
+    LoweringError for what direct capture does not meet, and Taken where the model takes the number of a name in
+    `varying`.
     """
     outside = Outside()
     runs: list[Run] = []
@@ -122,7 +125,7 @@ def run(
     training = Training.of(request.module, request.parts) if trial is None else trial.before.training
     while True:
         try:
-            how = (keep_sizes, at_once, for_tracer)
+            how = (keep_sizes, at_once, for_tracer, varying)
             found = run_once(request, sizes, known, outside, how, trial, likes, training)
         except Unequal:
             likes = Likes()
@@ -142,9 +145,31 @@ def run(
         outside = seen
 
 
+def run_keeping(
+    request: Request, sizes: Mapping[str, int], known: Registrations, for_tracer: bool, varying: frozenset[str]
+) -> tuple[Run, list[Any]]:
+    """(a run, the globals of code in which sizes are kept for it, which makes numbers of names otherwise). Raises Taken
+    where that does not help: the rest of the run would not."""
+    places: list[Any] = []
+    first: Taken | None = None
+    while True:
+        try:
+            keeps = None if first is None else tuple(places)
+            return run(request, sizes, known, keep_sizes=keeps, for_tracer=for_tracer, varying=varying), places
+        except Taken as told:
+            if any(told.code is place for place in places):
+                raise
+            first = first or told
+            places.append(told.code)
+        except Exception:
+            if first is None:
+                raise
+            raise first  # noqa: B904 - without the sizes kept that is what the model does
+
+
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside,
-    how: tuple[Sequence[Any] | None, bool, bool], trial: Trial | None, likes: Likes, training: Training,
+    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str]], trial: Trial | None, likes: Likes, training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
@@ -154,7 +179,7 @@ def run_once(
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
     tracer.outside, tracer.likes = outside, likes
-    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer = how
+    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer, tracer.asked.varying = how
     keep_sizes = tracer.asked.keeps
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None

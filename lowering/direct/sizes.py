@@ -168,8 +168,7 @@ class SizeNode(SymNode):
     def guard_int(self, file: Any = "", line: int = 0) -> int:
         """The number, which from now on is part of the graph."""
         if type(self._made) is not int:
-            self.asked.fixed[self._made] = self.asked.code()
-            self.asked.condition(sympy.Eq(self._made, self.hint), True)
+            self.asked.number_taken(self._made, self.hint)
         return int(self.hint)
 
     def int_(self) -> int:

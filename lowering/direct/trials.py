@@ -33,7 +33,7 @@ from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
-from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
+from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run, run_keeping
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.assertions import Watched
@@ -209,13 +209,16 @@ def run_at_example(request: Request, known: Registrations) -> Run:
 
 
 def first_run(request: Request, known: Registrations, for_tracer: bool = False) -> Run:
-    """The run at larger sizes than 0 and 1 where that can be, with sizes kept that the model makes numbers of."""
+    """The run at larger sizes than 0 and 1 where that can be, with sizes kept that the model makes numbers of. Raises
+    Taken where it makes one of a name that was to vary also where they are kept."""
     free = [n for n in STAND_INS if n not in request.hints.values()]
     small = [name for name, size in request.hints.items() if size < 2]
     larger = {name: min(n, top_of(request.ranges[name])) for name, n in zip(small, free, strict=False)}
     sizes = {**request.hints, **larger}
+    places: list[Any] = []
+    names = () if for_tracer or request.lists_all else set(request.hints) - set(larger) - request.free
     try:
-        found = run(request, sizes, known, for_tracer=for_tracer)
+        found, places = run_keeping(request, sizes, known, for_tracer, frozenset(names))
     except Alike:
         raise
     except Exception as error:
@@ -223,7 +226,6 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False) 
             raise
         sizes = request.hints
         found = run(request, sizes, known, at_once=True, for_tracer=for_tracer)
-    places: list[Any] = []
     last = found
     while more := [each for each in last.tracer.asked.fixed.values() if all(each is not place for place in places)]:
         places += more

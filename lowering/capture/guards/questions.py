@@ -27,6 +27,15 @@ RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
 }  # fmt: skip
 
 
+class Taken(BaseException):
+    """The model takes the number of a size that was to vary: its name, the line, and the globals of the code. No
+    `except Exception` of the model's keeps it."""
+
+    def __init__(self, name: str, source: str, code: Any) -> None:
+        super().__init__(name)
+        self.name, self.source, self.code = name, source, code
+
+
 @attrs.define(eq=False)
 class Questions:
     """What a traced model asked of sizes and of data, and what each symbol is for the example.
@@ -46,7 +55,8 @@ class Questions:
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
-    of which the model asked the text.
+    of which the model asked the text. `varying` are the names of which the first number that the model takes ends the
+    run, since it would fix them.
     """
 
     line: Callable[[], str]
@@ -74,6 +84,7 @@ class Questions:
     moved: int = 0
     moves: int = 0
     decide: Callable[[Any], bool | None] | None = None
+    varying: frozenset[str] = frozenset()
 
     def traces(self) -> bool:
         """What the model hears where it asks whether TorchScript's tracer is at work."""
@@ -94,6 +105,16 @@ class Questions:
         if told not in (sympy.true, True) and told not in self.kept:
             self.kept[told] = Guard(told, str(told), self.line())
             self.heard(told)
+
+    def number_taken(self, size: Any, number: int) -> None:
+        """Keeps that a size is a number, of which the model took it. Raises Taken where that ends the run; ways for
+        TorchScript's tracer may take none."""
+        self.fixed[size] = self.code()
+        told = sympy.Eq(size, number)
+        self.condition(told, True)
+        within = self.inside or self.moved or self.assumed or self.asked_for_tracer
+        if not within and getattr(size, "name", "") in self.varying and told in self.kept:
+            raise Taken(size.name, self.line(), self.code())
 
     def untold(self, text: str) -> None:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""

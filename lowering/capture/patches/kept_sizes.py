@@ -98,6 +98,8 @@ KEPT: Mapping[str, Any] = types.MappingProxyType(
     {"int": Int, "float": Float, "len": length, "min": smallest, "max": greatest}
 )
 """What stands for the names of Python's own in such code."""
+PLAIN_OF: Mapping[Any, Any] = types.MappingProxyType({length: len, smallest: min, greatest: max})
+"""The functions of Python's own for which these stand."""
 
 
 def asks_for_sizes(error: Any) -> bool:

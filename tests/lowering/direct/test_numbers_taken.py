@@ -1,0 +1,70 @@
+"""A model that makes a number of a size that was to vary: the run ends there, since the rest would not help."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import irkit
+from lowering.direct.tensors import Traced
+from lowering.errors import CaptureError
+
+
+def test_a_loop_over_a_size_is_told_before_its_first_round() -> None:
+    rounds: list[type] = []
+
+    def looped(x: Tensor) -> Tensor:
+        total = x.new_zeros(x.shape[0])
+        for i in range(x.shape[1]):
+            rounds.append(type(x))
+            total = total * 0.5 + x[:, i]
+        return total
+
+    with pytest.raises(CaptureError, match="dimension 1 of 'x' was to vary as 'n', and the model works for 7") as told:
+        irkit.to_onnx(looped, (torch.rand(2, 7),), dynamic_shapes=({0: "b", 1: "n"},))
+    assert "for i in range(x.shape[1]):" in told.value.source
+    assert Traced not in rounds
+
+
+def test_a_number_is_taken_where_keeping_the_size_helps() -> None:
+    def kept(x: Tensor) -> Tensor:
+        return x.reshape(int(x.shape[0]) * len(x[0])) + x.new_ones(int(x.shape[1])).sum()
+
+    program = irkit.to_onnx(kept, (torch.rand(2, 7),), dynamic_shapes=({0: "b", 1: "n"},))
+    for x in (torch.rand(3, 4), torch.rand(1, 1), torch.rand(4, 9)):
+        torch.testing.assert_close(program(x), kept(x))
+
+
+def test_a_way_that_takes_no_number_stays() -> None:
+    def few(x: Tensor) -> Tensor:
+        if x.shape[0] <= 1:
+            return x.sum(0)
+        return torch.stack([x[i] for i in range(x.shape[0])]).sum(0)
+
+    program = irkit.to_onnx(few, (torch.rand(1, 3),), dynamic_shapes=({0: "n"},))
+    for x in (torch.rand(1, 3), torch.rand(0, 3)):
+        torch.testing.assert_close(program(x), few(x))
+    with pytest.raises(irkit.ContractError):
+        program(torch.rand(2, 3))
+
+
+def test_all_that_is_fixed_is_listed_where_that_is_asked_for() -> None:
+    def looped(x: Tensor) -> Tensor:
+        return sum((x[i, j] for i in range(x.shape[0]) for j in range(x.shape[1])), torch.zeros(()))
+
+    with pytest.raises(CaptureError, match="2 dimensions or numbers"):
+        irkit.to_onnx(looped, (torch.rand(2, 3),), dynamic_shapes=({0: "n", 1: "m"},), specialization="error")
+    program = irkit.to_onnx(looped, (torch.rand(2, 3),), dynamic_shapes=({0: "n", 1: "m"},), specialization="report")
+    x = torch.rand(2, 3)
+    torch.testing.assert_close(program(x), looped(x))
+
+
+def test_what_a_model_raises_is_told_first() -> None:
+    def wrong(x: Tensor) -> Tensor:
+        for i in range(x.shape[0]):
+            x = x @ x[i]
+        return x
+
+    with pytest.raises(CaptureError, match="wrong raises"):
+        irkit.to_onnx(wrong, (torch.rand(3, 3),), dynamic_shapes=({0: "n"},))
