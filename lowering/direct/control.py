@@ -126,7 +126,7 @@ def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
     own = {*scope.binders, *scope.numbers}
     asked = [each for each in kept if each not in before and not isinstance(each, str) and each.free_symbols & own]
     for each in asked:
-        around = [s for s in each.free_symbols if s not in own and is_number_of_data(s)]
+        around = [s for s in dims.symbols_of(each) if s not in own and is_number_of_data(s)]
         if not all(bound_around(tracer, symbol) for symbol in around):
             raise LoweringError(
                 f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,

@@ -101,10 +101,16 @@ def said(scope: Scope, condition: Any, line: str) -> Check:
 
 def said_of_data(scope: Scope, condition_: Any, line: str) -> Check:
     """The same, asked of the numbers themselves: a size that a result tells is 0 where the number is below it."""
-    own = [scope.sizes.symbol(s) for s in condition_.free_symbols]
+    own = [scope.sizes.symbol(s) for s in dims.symbols_of(condition_)]
     seen = {s: as_seen(scope, s) for s in own if s in scope.binders and is_unbacked(s.name)}
     value = condition(scope, condition_, Origin(source=line, target="assert"), seen)
     return Check(value, text_of(scope, condition_, str(condition_)), line)
+
+
+def symbols_in(scope: Scope, condition_: Any) -> list[Any]:
+    """irkit's symbols for those that a condition is about, each once, by name."""
+    known = dims.symbols_of(condition_) if isinstance(condition_, sympy.Basic) else ()
+    return list(dict.fromkeys(scope.sizes.symbol(symbol) for symbol in known))
 
 
 def text_of(scope: Scope, expr: Any, otherwise: str) -> str:
@@ -149,7 +155,7 @@ def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
     if isinstance(check.condition, Value):
         flag = truth(check.condition)
         return stamp_origin(scope, op.Reshape(flag, []) if flag.rank else flag, where)
-    symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
+    symbols = symbols_in(scope, check.condition)
     ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
     if any(s not in scope.binders and s not in scope.numbers for s in ofdata):
         return None
@@ -165,7 +171,7 @@ def goes_without_saying(scope: Scope, check: Check, told: frozenset[str]) -> boo
     """Whether all symbols of a condition are told, or it holds for every number that they can be."""
     if isinstance(check.condition, Value):
         return False
-    symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
+    symbols = symbols_in(scope, check.condition)
     ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
     ranges = {s.name: natural(*scope.binders[s]) for s in ofdata if s in scope.binders}
     known = {name: found for name, found in ranges.items() if found is not None}
