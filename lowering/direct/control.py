@@ -29,6 +29,7 @@ from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
 from lowering.fold.control import INLINED, Body, as_tensor, loop_of, scan_of, several
 from lowering.fold.scope import Check, Scope, bind_symbols, stamp_origin, stamped_all
+from lowering.fold.wide_numbers import wide_checks
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import math_attention
 from lowering.tensors.complex_pairs import apart, is_complex
@@ -103,11 +104,12 @@ def body_of(
         tracer.scope.checks.extend(conditions_within(tracer, before))
         flat, spec = pytree.tree_flatten(returned)
         where = tracer.origin("body")
-        values = [as_value(tracer, each) for each in flat]
+        values = [stamp_origin(tracer.scope, as_value(tracer, each), where) for each in flat]
         twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
         checks = settled_checks(tracer.scope, tracer.scope.checks)
+        checks += wide_checks(tracer.scope, [*values, *(each.condition for each in checks)], inside=True)
         held = [all_of(checks)] if checks else []
-        tensors = apart(stamp_origin(tracer.scope, v, where) for v in values)
+        tensors = apart(values)
         closed = tuple(frame.params)
         graph = Graph((*params, *closed), (*tensors, *held), name=getattr(function, "__name__", "body"))
     return TracedBody(Body(graph, checks, frame.scope), tuple(frame.captured), spec, twins, frame)

@@ -54,6 +54,7 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
+from lowering.fold.wide_numbers import wide_checks
 from lowering.records.disguised_lists import undisguise
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
@@ -337,6 +338,8 @@ def lowered_run(
     least: Sequence[Fact] = ()
     if settle:
         values, checks, least = settled_values(params, values, checks, relying_on(scope.sizes, guards, ranges).relied)
+        roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
+        checks += wide_checks(scope, roots, [value for _, value in params], known=ranges, guards=asked)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = (*as_facts(facts_of(found, scope.sizes, guards), checks), *least)

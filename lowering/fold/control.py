@@ -21,6 +21,7 @@ from lowering.fold.custom_writes import auto_functionalized, with_effects
 from lowering.fold.data_conditions import restate_sizes, sizes_of_data
 from lowering.fold.decompose import written_out
 from lowering.fold.scope import Check, Scope, read_arguments, stamp_origin
+from lowering.fold.wide_numbers import wide_checks
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import origin_of
 from lowering.records.torch_internals import HigherOrderOperator, OpOverload, math_attention
@@ -98,10 +99,12 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
             given.append(operand)
     results, inner = scope.graph_within(module, given, closed=True)
     flat = results if isinstance(results, tuple | list) else (results,)
-    checks = settled_checks(inner, inner.checks)
-    held = [all_of(checks)] if checks else []
     where = Origin(target="body")
-    tensors = apart(stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat)
+    values = [stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat]
+    checks = settled_checks(inner, inner.checks)
+    checks += wide_checks(inner, [*values, *(each.condition for each in checks)], inside=True)
+    held = [all_of(checks)] if checks else []
+    tensors = apart(values)
     return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks, inner)
 
 

@@ -36,6 +36,7 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Options, Scope, memory_key, stamp_origin, tensor_constant
 from lowering.fold.simplified_sizes import relying_on
+from lowering.fold.wide_numbers import wide_checks
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
@@ -115,6 +116,10 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     roots = [*values, *(check.condition for check in checks)]
     swaps, least = places_of_inputs(inputs.params, roots, walk.post_order(roots))
     values, checks = rebuilt(values, checks, swaps)
+    checks += wide_checks(
+        scope, [*values, *(each.condition for each in checks)], [value for _, value in inputs.params],
+        known={name: found for name, found in known.items() if not is_unbacked(name)}, guards=[g.expr for g in guards],
+    )  # fmt: skip
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),

@@ -50,7 +50,7 @@ def asking_frame(frame: Any) -> Any:
 
 
 def is_message(frame: Any) -> bool:
-    """Whether a text that a frame is making is that of a message: one that it returns is what its caller makes of it."""
+    """Whether a text that a frame is making is that of a message; one that it returns is for its caller to tell."""
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
             return True
@@ -80,7 +80,7 @@ def is_kept_for_messages(chain: Sequence[ast.AST], statement: ast.AST | None) ->
 
 
 def readings(node: ast.AST, name: str) -> Iterator[list[ast.AST]]:
-    """The nodes inside of one, outer ones first, to each place that reads a name, but for what that name itself gets."""
+    """The nodes inside of one, outer ones first, to each place that reads a name, but for what the name gets."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load):
             yield [node, child]

@@ -25,6 +25,7 @@ from lowering.direct.request import Request
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.fold.assertions import settled_checks
+from lowering.fold.wide_numbers import wide_checks
 from lowering.records.torch_internals import pytree
 from lowering.size_branches.decisions import MOST, Decisions, GivenUp, Path
 from lowering.size_branches.elsewhere import sizes_where
@@ -162,6 +163,8 @@ class Region:
                 values, shared = self.tensors_of([*flat, *changed.values()], given)
                 tracer.scope.checks.extend(conditions_within(tracer, before))
                 checks = settled_checks(tracer.scope, tracer.scope.checks)
+                roots = [*values.values(), *(each.condition for each in checks)]
+                checks += wide_checks(tracer.scope, roots, known=tracer.asked.ranges, inside=True)
         numbers = {id(each): Given(index) for index, each in enumerate(given)}
         leaves = [numbers.get(id(each), each) for each in (*flat, *changed.values())]
         way = Way(tuple(path.said), leaves, values, shared, checks, frame, params)
