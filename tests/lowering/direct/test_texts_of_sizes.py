@@ -40,7 +40,7 @@ FIXING: dict[str, Model] = {
 @pytest.mark.parametrize("capture", ["direct", "torch.export"])
 def test_a_text_that_a_model_decides_by_fixes_the_size(name: str, capture: Any) -> None:
     model = FIXING[name]
-    with pytest.raises(irkit.errors.IrkitError, match="works for 4 only|constant"):
+    with pytest.raises(irkit.errors.IrkitError, match=r"works for 4 only|constant"):
         irkit.to_onnx(model, (torch.ones(4, 3),), dynamic_shapes=ROWS, capture=capture)
     program = irkit.to_onnx(model, (torch.ones(4, 3),), capture=capture)
     torch.testing.assert_close(program(torch.ones(4, 3)), model(torch.ones(4, 3)))
@@ -78,7 +78,7 @@ class Record:
         return f"of {self.size}"
 
 
-Pair = collections.namedtuple("Pair", "size")  # noqa: PYI024 - the repr of such a class is what is tested
+Pair = collections.namedtuple("Pair", "size")
 
 
 def said(size: Any) -> str:
