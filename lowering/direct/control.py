@@ -26,10 +26,9 @@ from lowering.direct.sizes import SizeNode, dim_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
+from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks, wide_checks
 from lowering.fold.control import INLINED, Body, as_tensor, loop_of, scan_of, several
 from lowering.fold.scope import Check, Scope, bind_symbols, stamp_origin, stamped_all
-from lowering.fold.wide_numbers import wide_checks
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import math_attention
 from lowering.tensors.complex_pairs import apart, is_complex

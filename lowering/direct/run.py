@@ -47,14 +47,21 @@ from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
 from lowering.errors import CaptureError, LoweringError
-from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
+from lowering.fold.assertions import (
+    as_facts,
+    goes_without_saying,
+    noted_checks,
+    settled_checks,
+    told_by,
+    truth_of,
+    wide_checks,
+)
 from lowering.fold.facts import facts_of
 from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results, rebuilt
 from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
-from lowering.fold.wide_numbers import wide_checks
 from lowering.records.disguised_lists import undisguise
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs

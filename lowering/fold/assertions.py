@@ -23,7 +23,7 @@ from irkit.contract.as_json import solved_symbol
 from irkit.core.ir import Fact, Graph, Port, Value
 from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
-from irkit.dims import reals
+from irkit.dims import Range, reals
 from lowering.capture.guards.comparisons import closed
 from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, is_truth
 from lowering.errors import LoweringError, Unsupported
@@ -31,6 +31,7 @@ from lowering.fold.facts import is_of_range
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import line_of, trace_of
+from lowering.records.wide_numbers import wide_numbers
 from lowering.tensors.promotion import NONE, cast, scalar, truth
 
 CHECK = "check"
@@ -109,7 +110,7 @@ def said_of_data(scope: Scope, condition_: Any, line: str) -> Check:
 
 def symbols_in(scope: Scope, condition_: Any) -> list[Any]:
     """irkit's symbols for those that a condition is about, each once, by name."""
-    known = dims.symbols_of(condition_) if isinstance(condition_, sympy.Basic) else ()
+    known = dims.symbols_of(condition_) if hasattr(condition_, "free_symbols") else ()
     return list(dict.fromkeys(scope.sizes.symbol(symbol) for symbol in known))
 
 
@@ -221,6 +222,20 @@ def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value] = ())
     sizes = {size for value in (*(value for _, value in params), *results) for size in dims_of(value.type)}
     told = {name for name, _ in filter(None, map(solved_symbol, sizes))}
     return frozenset(told.union(port.binds for port, _ in params))
+
+
+def wide_checks(
+    scope: Scope,
+    roots: Sequence[Value],
+    params: Sequence[Value] = (),
+    *,
+    known: Mapping[str, Range] = NONE,
+    guards: Iterable[Any] = (),
+    inside: bool = False,
+) -> list[Check]:
+    """The conditions that 64 bits hold the numbers of which values are computed, as `wide_numbers` finds them."""
+    found = wide_numbers(roots, params, known, guards, inside=inside)
+    return [Check(stamp_origin(scope, v, Origin(source=s, target="assert")), text, s) for text, v, s in found]
 
 
 def all_of(checks: Sequence[Check]) -> Value:

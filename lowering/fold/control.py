@@ -16,12 +16,11 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, dims_of, map_dims
 from irkit.core.vocabulary import SHAPE_VECTOR
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks
+from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks, wide_checks
 from lowering.fold.custom_writes import auto_functionalized, with_effects
 from lowering.fold.data_conditions import restate_sizes, sizes_of_data
 from lowering.fold.decompose import written_out
 from lowering.fold.scope import Check, Scope, read_arguments, stamp_origin
-from lowering.fold.wide_numbers import wide_checks
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import origin_of
 from lowering.records.torch_internals import HigherOrderOperator, OpOverload, math_attention

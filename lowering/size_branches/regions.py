@@ -24,8 +24,7 @@ from lowering.direct.control import as_value, conditions_within, inside, stand_i
 from lowering.direct.request import Request
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.fold.assertions import settled_checks
-from lowering.fold.wide_numbers import wide_checks
+from lowering.fold.assertions import settled_checks, wide_checks
 from lowering.records.torch_internals import pytree
 from lowering.size_branches.decisions import MOST, Decisions, GivenUp, Path
 from lowering.size_branches.elsewhere import sizes_where

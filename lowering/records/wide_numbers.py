@@ -18,12 +18,10 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core import walk
 from irkit.core.ir import Value
-from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Range, notation
 from irkit.errors import AbsentError
-from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.records.wide_sizes import LONG, MOST, RING, Limits, ends_of
 from lowering.tensors.promotion import cast, fold_left
 from passes.analysis.spans import span_of
@@ -33,39 +31,39 @@ FITTING = float(MOST - (1 << 20))
 """64 bits hold an integer whose terms add up to less in doubles: roundings count for less than what this leaves out."""
 
 
-def wide_checks(
-    scope: Scope,
-    roots: Sequence[Value],
-    params: Sequence[Value] = (),
-    *,
-    known: Mapping[str, Range] = {},
-    guards: Iterable[Any] = (),
-    inside: bool = False,
-) -> list[Check]:
-    """The conditions that 64 bits hold the numbers of which values are computed, where data has a say in them and they
-    might go beyond. `known` are the ranges of sizes that `params` tell, `guards` conditions that hold; `inside` says
-    that the values are those of a body."""
+def wide_numbers(
+    roots: Sequence[Value], params: Sequence[Value], known: Mapping[str, Range], guards: Iterable[Any], *, inside: bool
+) -> Iterator[tuple[str, Value, str]]:
+    """(text, condition, line) for the numbers of which values are computed, where data has a say in them and 64 bits
+    may not hold them. `known` are the ranges of sizes and numbers that `params` tell, `guards` conditions that hold;
+    `inside` says that the values are those of a body."""
     order = walk.post_order(roots)
     vectors = [v for v in order if v.op == SHAPE_VECTOR and v.inputs and any(map(is_computed, v.attribute("dims")))]
     if not vectors:
-        return []
-    told = {dims.label(s) for param in params for d in dims_of(param.type) for s in dims.symbols_of(d)}
-    told |= known.keys()
-    ends = {name: ends_of(found) for name, found in known.items()}
-    for vector in vectors:
-        for symbol, value in numbers_of(vector).items():
-            ends.setdefault(dims.label(symbol), range_of(value))
-        for symbol in (s for d in vector.attribute("dims") for s in dims.symbols_of(d)):
-            ends.setdefault(dims.label(symbol), Range(0, LONG))
-    limits = Limits(narrowed_ends(ends, guards), (tuple(params), tuple(order)))
-    found: dict[str, Check] = {}
+        return
+    told = {dims.label(s) for param in params for d in dims_of(param.type) for s in dims.symbols_of(d)} | known.keys()
+    limits = Limits(narrowed_ends(ends_by_name(vectors, known), guards), (tuple(params), tuple(order)))
+    said = set[str]()
     for vector in vectors:
         for part in (part for size in vector.attribute("dims") for part in wide_parts(limits, size, inside)):
             text = f"64 bits hold {notation.text(part)}"
-            if text not in found and not told.issuperset(map(dims.label, dims.symbols_of(part))):
-                where = Origin(source=vector.origin.source, target="assert")
-                found[text] = Check(stamp_origin(scope, holding(vector, part, limits), where), text, where.source)
-    return list(found.values())
+            if text not in said and not told.issuperset(map(dims.label, dims.symbols_of(part))):
+                said.add(text)
+                yield text, holding(vector, part, limits), vector.origin.source
+
+
+def ends_by_name(vectors: Sequence[Value], known: Mapping[str, Range]) -> dict[str, Range]:
+    """Between which numbers the symbols of vectors of sizes are."""
+    found = {name: ends_of(each) for name, each in known.items()}
+    for vector in vectors:
+        for symbol, value in numbers_of(vector).items():
+            name = dims.label(symbol)
+            if name in known and known[name].hi is None:  # a number among the inputs
+                found[name] = Range(known[name].lo, MOST)
+            found.setdefault(name, range_of(value))
+        for symbol in (s for d in vector.attribute("dims") for s in dims.symbols_of(d)):
+            found.setdefault(dims.label(symbol), Range(0, LONG))
+    return found
 
 
 def is_computed(size: Any) -> bool:
@@ -73,7 +71,7 @@ def is_computed(size: Any) -> bool:
     return type(size) is not int and not size.is_Symbol
 
 
-def numbers_of(vector: Value) -> dict[Any, Value]:
+def numbers_of(vector: Value) -> dict[Any, Any]:
     """The scalars whose content the symbols of a vector of sizes stand for."""
     symbols = vector.attribute("scalars", ())
     return dict(zip(symbols, vector.inputs[len(vector.inputs) - len(symbols) :], strict=True))
@@ -85,16 +83,18 @@ def range_of(value: Value) -> Range:
         span = span_of(value)
     except AbsentError:  # of a model without numbers, which cannot be run
         return Range(LEAST, MOST)
-    low, high = (end if math.isinf(end) else int(end) for end in (span.low, span.high))
-    return Range(max(LEAST, low) if low > -math.inf else LEAST, min(MOST, high) if high < math.inf else MOST)
+    return Range(LEAST if span.low <= LEAST else int(span.low), MOST if span.high >= MOST else int(span.high))
 
 
 def narrowed_ends(ends: Mapping[str, Range], guards: Iterable[Any]) -> dict[str, Range]:
     """The same, as far as conditions on single symbols leave them."""
     found = dict(ends)
     for guard in guards:
-        symbol, number = guard.args if isinstance(guard, sympy.Ge | sympy.Le) else (None, None)
-        if symbol is None or not symbol.is_Symbol or not number.is_Integer or dims.label(symbol) not in found:
+        if not isinstance(guard, sympy.Ge | sympy.Le):
+            continue
+        sides: Any = guard.args
+        symbol, number = sides
+        if not symbol.is_Symbol or not number.is_Integer or dims.label(symbol) not in found:
             continue
         known = found[dims.label(symbol)]
         low = max(known.lo, int(number)) if isinstance(guard, sympy.Ge) else known.lo
@@ -111,7 +111,8 @@ def wide_parts(limits: Limits, expr: Any, inside: bool) -> Iterator[Any]:
     if type(expr) is int:
         return
     if isinstance(expr, dims.FloorDiv) and limits.span(expr.args[0])[0] < 0:  # the remainder is taken off it before
-        top, bottom = expr.args
+        sides: Any = expr.args
+        top, bottom = sides
         yield from (part for each in (top - bottom + 1, bottom) for part in wide_parts(limits, each, inside))
         return
     if isinstance(expr, RING):
@@ -127,7 +128,7 @@ def wide_parts(limits: Limits, expr: Any, inside: bool) -> Iterator[Any]:
 
 def common_denominator(expr: Any) -> int:
     """By what a sum of fractions is divided once it is computed: that of n**2/2 + n/2 is 2."""
-    found = [term.as_coeff_Mul()[0] for term in sympy.Add.make_args(expr)]
+    found: list[Any] = [term.as_coeff_Mul()[0] for term in sympy.Add.make_args(expr)]
     return math.lcm(*(int(each.q) for each in found if each.is_Rational))
 
 
