@@ -105,8 +105,9 @@ def body_of(
         where = tracer.origin("body")
         values = [stamp_origin(tracer.scope, as_value(tracer, each), where) for each in flat]
         twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
+        said = [each.condition for each in tracer.scope.checks]
         checks = settled_checks(tracer.scope, tracer.scope.checks)
-        checks += wide_checks(tracer.scope, [*values, *(each.condition for each in checks)], inside=True)
+        checks += wide_checks(tracer.scope, [*values, *(each.condition for each in checks)], guards=said, inside=True)
         held = [all_of(checks)] if checks else []
         tensors = apart(values)
         closed = tuple(frame.params)

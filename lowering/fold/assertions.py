@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -229,7 +230,7 @@ def wide_checks(
     roots: Sequence[Value],
     params: Sequence[Value] = (),
     *,
-    known: Mapping[str, Range] = NONE,
+    known: Mapping[str, Range] = MappingProxyType({}),
     guards: Iterable[Any] = (),
     inside: bool = False,
 ) -> list[Check]:

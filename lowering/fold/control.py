@@ -100,8 +100,9 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
     flat = results if isinstance(results, tuple | list) else (results,)
     where = Origin(target="body")
     values = [stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat]
+    said = [each.condition for each in inner.checks]
     checks = settled_checks(inner, inner.checks)
-    checks += wide_checks(inner, [*values, *(each.condition for each in checks)], inside=True)
+    checks += wide_checks(inner, [*values, *(each.condition for each in checks)], guards=said, inside=True)
     held = [all_of(checks)] if checks else []
     tensors = apart(values)
     return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks, inner)

@@ -21,6 +21,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, dims_of
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Range, notation
+from irkit.dims.functions import interval
 from irkit.errors import AbsentError
 from lowering.records.wide_sizes import LONG, MOST, RING, Limits, ends_of
 from lowering.tensors.promotion import cast, fold_left
@@ -87,21 +88,24 @@ def range_of(value: Value) -> Range:
 
 
 def narrowed_ends(ends: Mapping[str, Range], guards: Iterable[Any]) -> dict[str, Range]:
-    """The same, as far as conditions on single symbols leave them."""
+    """The same, as far as conditions leave them that a symbol is no greater, or no less, than something."""
     found = dict(ends)
     for guard in guards:
-        if not isinstance(guard, sympy.Ge | sympy.Le):
+        if not isinstance(guard, sympy.Ge | sympy.Le | sympy.Gt | sympy.Lt):
             continue
         sides: Any = guard.args
-        symbol, number = sides
-        if not symbol.is_Symbol or not number.is_Integer or dims.label(symbol) not in found:
+        about = {s for side in sides for s in dims.symbols_of(side)}
+        found |= {dims.label(s): Range(0, LONG) for s in about if s.is_nonnegative and dims.label(s) not in found}
+        if not all(s.is_integer and dims.label(s) in found for s in about):
             continue
-        known = found[dims.label(symbol)]
-        low = max(known.lo, int(number)) if isinstance(guard, sympy.Ge) else known.lo
-        high = MOST if known.hi is None else known.hi
-        high = high if isinstance(guard, sympy.Ge) else min(high, int(number))
-        if low <= high:
-            found[dims.label(symbol)] = Range(low, high)
+        up = isinstance(guard, sympy.Ge | sympy.Gt)
+        for symbol, other, above in ((*sides, up), (*reversed(sides), not up)):
+            if symbol.is_Symbol:
+                known, (low, high) = found[dims.label(symbol)], interval(other, found)
+                low = max(known.lo, low) if above else known.lo
+                high = known.hi if above or known.hi is None else min(known.hi, high)
+                if high is None or low <= high:
+                    found[dims.label(symbol)] = Range(int(low), high if high is None else int(high))
     return found
 
 
@@ -136,15 +140,16 @@ def common_denominator(expr: Any) -> int:
 
 
 def holding(vector: Value, expr: Any, limits: Limits) -> Value:
-    """Whether 64 bits hold a sum of products, for the numbers that bind the symbols of a vector of sizes: of a number
-    and what is small beside it by an end of that number, else in doubles."""
+    """Whether 64 bits hold a sum of products, for the numbers that bind the symbols of a vector of sizes: of a multiple
+    of a number, and what is small beside it, by the ends of that number, else in doubles."""
     terms = sympy.Add.make_args(expr)
-    wide = [term for term in terms if not term.is_Number and max(map(abs, limits.span(term))) > LONG**2]
-    if len(wide) == 1 and abs(wide[0].as_coeff_Mul()[0]) == 1 and wide[0].as_coeff_Mul()[1].is_Symbol:
-        sign, symbol = wide[0].as_coeff_Mul()
-        low, high = limits.span(sympy.Add(*(term for term in terms if term is not wide[0])))
-        ends = (LEAST - low, MOST - high) if sign == 1 else (high - MOST, low - LEAST)
-        return between(number_in(vector, symbol), limits.span(symbol), int(ends[0]), int(ends[1]))
+    wide = [term.as_coeff_Mul() for term in terms if not term.is_Number and max(map(abs, limits.span(term))) > LONG]
+    if len(wide) == 1 and wide[0][1].is_Symbol:
+        factor, symbol = int(wide[0][0]), wide[0][1]
+        low, high = map(int, limits.span(expr - factor * symbol))
+        below, above = (low - LEAST) // abs(factor), (MOST - high) // abs(factor)
+        ends = (-below, above) if factor > 0 else (-above, below)
+        return between(number_in(vector, symbol), limits.span(symbol), *ends)
     found = [in_doubles(vector, term) for term in terms]
     sizes = [op.Abs(each) if limits.span(term)[0] < 0 else each for each, term in zip(found, terms, strict=True)]
     return op.Less(fold_left(op.Add, sizes), const(FITTING, "f64"))

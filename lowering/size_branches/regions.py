@@ -161,9 +161,10 @@ class Region:
             with Unmet():
                 values, shared = self.tensors_of([*flat, *changed.values()], given)
                 tracer.scope.checks.extend(conditions_within(tracer, before))
+                said = [each.condition for each in tracer.scope.checks]
                 checks = settled_checks(tracer.scope, tracer.scope.checks)
                 roots = [*values.values(), *(each.condition for each in checks)]
-                checks += wide_checks(tracer.scope, roots, known=tracer.asked.ranges, inside=True)
+                checks += wide_checks(tracer.scope, roots, known=tracer.asked.ranges, guards=said, inside=True)
         numbers = {id(each): Given(index) for index, each in enumerate(given)}
         leaves = [numbers.get(id(each), each) for each in (*flat, *changed.values())]
         way = Way(tuple(path.said), leaves, values, shared, checks, frame, params)

@@ -152,3 +152,21 @@ def test_a_number_among_the_inputs_is_refused_by_the_contract() -> None:
     assert torch.equal(program(Y, 9), scaled(Y, 9))
     with pytest.raises(irkit.ContractError, match=r"k\*\*2"):
         program(Y, 1 << 40)
+
+
+def limited(x: torch.Tensor, y: torch.Tensor) -> Any:
+    n, m = int(x.sum()), int(x[0])
+    torch._check(n <= 1000)
+    torch._check(n > -1000)
+    if not -x.shape[0] <= m < x.shape[0]:
+        raise ValueError(m)
+    return y * (n * n * m)
+
+
+def test_what_a_condition_bounds_is_not_asked_about() -> None:
+    program = irkit.to_onnx(limited, (torch.tensor([1, 2, 0]), Y), dynamic_shapes=({0: "n"}, None))
+    assert not any("64 bits" in text for text, _ in program.report.guards)
+    for numbers in ([1, 2, 0], [0, 900], [-1, -900]):
+        assert torch.equal(program(torch.tensor(numbers), Y), limited(torch.tensor(numbers), Y))
+    with pytest.raises(irkit.ContractError):
+        program(torch.tensor([1, GREAT]), Y)
