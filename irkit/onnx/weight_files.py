@@ -91,7 +91,7 @@ def remove_old(target: Path, names: set[str]) -> None:
     for each in target.parent.iterdir():
         if each.name not in names and number_of(target, each.name) < 0 and names:
             names = names - named_in(each, unknown=names)
-    for name in names - named_in(target, unknown=names):
+    for name in sorted(names - named_in(target, unknown=names)):
         remove_left(target.with_name(name), lambda head: head.startswith(MARK) or not head)
 
 

@@ -26,7 +26,7 @@ from lowering.direct.sizes import SizeNode, dim_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
+from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks, wide_checks
 from lowering.fold.control import INLINED, Body, as_tensor, loop_of, scan_of, several
 from lowering.fold.scope import Check, Scope, bind_symbols, stamp_origin, stamped_all
 from lowering.records.sizes import is_unbacked
@@ -103,11 +103,13 @@ def body_of(
         tracer.scope.checks.extend(conditions_within(tracer, before))
         flat, spec = pytree.tree_flatten(returned)
         where = tracer.origin("body")
-        values = [as_value(tracer, each) for each in flat]
+        values = [stamp_origin(tracer.scope, as_value(tracer, each), where) for each in flat]
         twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
+        said = [each.condition for each in tracer.scope.checks]
         checks = settled_checks(tracer.scope, tracer.scope.checks)
+        checks += wide_checks(tracer.scope, [*values, *(each.condition for each in checks)], guards=said, inside=True)
         held = [all_of(checks)] if checks else []
-        tensors = apart(stamp_origin(tracer.scope, v, where) for v in values)
+        tensors = apart(values)
         closed = tuple(frame.params)
         graph = Graph((*params, *closed), (*tensors, *held), name=getattr(function, "__name__", "body"))
     return TracedBody(Body(graph, checks, frame.scope), tuple(frame.captured), spec, twins, frame)
@@ -126,7 +128,7 @@ def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
     own = {*scope.binders, *scope.numbers}
     asked = [each for each in kept if each not in before and not isinstance(each, str) and each.free_symbols & own]
     for each in asked:
-        around = [s for s in each.free_symbols if s not in own and is_number_of_data(s)]
+        around = [s for s in dims.symbols_of(each) if s not in own and is_number_of_data(s)]
         if not all(bound_around(tracer, symbol) for symbol in around):
             raise LoweringError(
                 f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,

@@ -48,7 +48,15 @@ from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
 from lowering.errors import CaptureError, LoweringError
-from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
+from lowering.fold.assertions import (
+    as_facts,
+    goes_without_saying,
+    noted_checks,
+    settled_checks,
+    told_by,
+    truth_of,
+    wide_checks,
+)
 from lowering.fold.facts import facts_of
 from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results, rebuilt
 from lowering.fold.places_of_inputs import places_of_inputs
@@ -364,6 +372,8 @@ def lowered_run(
     least: Sequence[Fact] = ()
     if settle:
         values, checks, least = settled_values(params, values, checks, relying_on(scope.sizes, guards, ranges).relied)
+        roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
+        checks += wide_checks(scope, roots, [value for _, value in params], known=ranges, guards=asked)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = (*as_facts(facts_of(found, scope.sizes, guards), checks), *least)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -23,7 +24,7 @@ from irkit.contract.as_json import solved_symbol
 from irkit.core.ir import Fact, Graph, Port, Value
 from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
-from irkit.dims import reals
+from irkit.dims import Range, reals
 from lowering.capture.guards.comparisons import closed
 from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, is_truth
 from lowering.errors import LoweringError, Unsupported
@@ -31,6 +32,7 @@ from lowering.fold.facts import is_of_range
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import line_of, trace_of
+from lowering.records.wide_numbers import wide_numbers
 from lowering.tensors.promotion import NONE, cast, scalar, truth
 
 CHECK = "check"
@@ -101,10 +103,16 @@ def said(scope: Scope, condition: Any, line: str) -> Check:
 
 def said_of_data(scope: Scope, condition_: Any, line: str) -> Check:
     """The same, asked of the numbers themselves: a size that a result tells is 0 where the number is below it."""
-    own = [scope.sizes.symbol(s) for s in condition_.free_symbols]
+    own = [scope.sizes.symbol(s) for s in dims.symbols_of(condition_)]
     seen = {s: as_seen(scope, s) for s in own if s in scope.binders and is_unbacked(s.name)}
     value = condition(scope, condition_, Origin(source=line, target="assert"), seen)
     return Check(value, text_of(scope, condition_, str(condition_)), line)
+
+
+def symbols_in(scope: Scope, condition_: Any) -> list[Any]:
+    """irkit's symbols for those that a condition is about, each once, by name."""
+    known = dims.symbols_of(condition_) if hasattr(condition_, "free_symbols") else ()
+    return list(dict.fromkeys(scope.sizes.symbol(symbol) for symbol in known))
 
 
 def text_of(scope: Scope, expr: Any, otherwise: str) -> str:
@@ -149,7 +157,7 @@ def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
     if isinstance(check.condition, Value):
         flag = truth(check.condition)
         return stamp_origin(scope, op.Reshape(flag, []) if flag.rank else flag, where)
-    symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
+    symbols = symbols_in(scope, check.condition)
     ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
     if any(s not in scope.binders and s not in scope.numbers for s in ofdata):
         return None
@@ -165,7 +173,7 @@ def goes_without_saying(scope: Scope, check: Check, told: frozenset[str]) -> boo
     """Whether all symbols of a condition are told, or it holds for every number that they can be."""
     if isinstance(check.condition, Value):
         return False
-    symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
+    symbols = symbols_in(scope, check.condition)
     ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
     ranges = {s.name: natural(*scope.binders[s]) for s in ofdata if s in scope.binders}
     known = {name: found for name, found in ranges.items() if found is not None}
@@ -215,6 +223,20 @@ def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value] = ())
     sizes = {size for value in (*(value for _, value in params), *results) for size in dims_of(value.type)}
     told = {name for name, _ in filter(None, map(solved_symbol, sizes))}
     return frozenset(told.union(port.binds for port, _ in params))
+
+
+def wide_checks(
+    scope: Scope,
+    roots: Sequence[Value],
+    params: Sequence[Value] = (),
+    *,
+    known: Mapping[str, Range] = MappingProxyType({}),
+    guards: Iterable[Any] = (),
+    inside: bool = False,
+) -> list[Check]:
+    """The conditions that 64 bits hold the numbers of which values are computed, as `wide_numbers` finds them."""
+    found = wide_numbers(roots, params, known, guards, inside=inside)
+    return [Check(stamp_origin(scope, v, Origin(source=s, target="assert")), text, s) for text, v, s in found]
 
 
 def all_of(checks: Sequence[Check]) -> Value:

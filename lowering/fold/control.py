@@ -16,7 +16,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, dims_of, map_dims
 from irkit.core.vocabulary import SHAPE_VECTOR
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks
+from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks, wide_checks
 from lowering.fold.custom_writes import auto_functionalized, with_effects
 from lowering.fold.data_conditions import restate_sizes, sizes_of_data
 from lowering.fold.decompose import written_out
@@ -98,10 +98,13 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
             given.append(operand)
     results, inner = scope.graph_within(module, given, closed=True)
     flat = results if isinstance(results, tuple | list) else (results,)
-    checks = settled_checks(inner, inner.checks)
-    held = [all_of(checks)] if checks else []
     where = Origin(target="body")
-    tensors = apart(stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat)
+    values = [stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat]
+    said = [each.condition for each in inner.checks]
+    checks = settled_checks(inner, inner.checks)
+    checks += wide_checks(inner, [*values, *(each.condition for each in checks)], guards=said, inside=True)
+    held = [all_of(checks)] if checks else []
+    tensors = apart(values)
     return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks, inner)
 
 

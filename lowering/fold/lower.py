@@ -28,7 +28,7 @@ from lowering.capture.capture import Captured
 from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
-from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by
+from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by, wide_checks
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.memory import storage
 from lowering.fold.nodes import lower_graph, nodes_reached, require_converters
@@ -98,9 +98,8 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
         in_use=lambda: symbols_recorded(captured.graph_module),
     )
     known = ranges_by_name(captured, as_told)
-    sizes = relying_on(
-        as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)}
-    )
+    named = {name: found for name, found in known.items() if not is_unbacked(name)}
+    sizes = relying_on(as_told, captured.guards, named)
     options = Options.of(asked)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes, copy=asked.copy)
@@ -115,6 +114,8 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     roots = [*values, *(check.condition for check in checks)]
     swaps, least = places_of_inputs(inputs.params, roots, walk.post_order(roots))
     values, checks = rebuilt(values, checks, swaps)
+    roots, params = [*values, *(each.condition for each in checks)], [value for _, value in inputs.params]
+    checks += wide_checks(scope, roots, params, known=named, guards=[guard.expr for guard in guards])
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),

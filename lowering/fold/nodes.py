@@ -184,7 +184,7 @@ def number_of(scope: Scope, node: Node, number: Any) -> Any:
     """A number; as a float64 scalar where it hangs on numbers in tensors that are no integers. What is rounded of these
     is bound to its symbol."""
     symbols = getattr(number, "free_symbols", frozenset()) if scope.numbers else frozenset()
-    for symbol in symbols - scope.binders.keys():
+    for symbol in sorted(symbols - scope.binders.keys(), key=str):
         made = scope.sizes.rounded(symbol)
         if made is not None:
             how, exact = made

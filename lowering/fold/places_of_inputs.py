@@ -45,7 +45,7 @@ def users_through_views(values: Sequence[Value], order: Sequence[Value]) -> dict
     found: dict[Value | None, list[Value]] = {value: [] for value in values}
     for user in order:
         if not found.keys().isdisjoint(user.inputs):
-            for each in {each for each in user.inputs if each in found}:
+            for each in dict.fromkeys(each for each in user.inputs if each in found):
                 found[each].append(user)
             if user.op in VIEWS and user.inputs[0] in found:
                 found[user] = []

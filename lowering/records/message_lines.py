@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,29 +21,88 @@ NAMED = frozenset("record_function range_push emit_range".split())
 MESSENGERS = frozenset("logging warnings traceback reprlib pdb bdb pprint".split())
 """Modules that make texts for people."""
 
+MESSAGES = frozenset("msg message error_msg err_msg error_message".split())
+"""Arguments that are read by people."""
+MAKING = frozenset("__repr__ __str__ __format__ extra_repr".split())
+"""Methods that make texts of their objects, for whoever asks them."""
+MAKERS = frozenset(("reprlib", "dataclasses"))
+"""Modules that do so."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 
 
-def asks_text(frame: Any) -> bool:
+def asks_text(frame: Any, *, keys: bool = True) -> bool:
     """Whether a frame makes a text by which the model may decide: neither for a message, nor in torch's own code or
-    irkit's, nor as the key of a module."""
-    if frame.f_code.co_filename.startswith((*OWN, "<")):
+    irkit's, nor, with `keys`, as the key of a module."""
+    frame = asking_frame(frame)
+    if frame is None or frame.f_code.co_filename.startswith((*OWN, "<")):
         return False
-    return not is_message(frame) and not chooses_module(frame)
+    return not is_message(frame) and not (keys and chooses_module(frame))
+
+
+def asking_frame(frame: Any) -> Any:
+    """The frame that asks for a text which objects of Python make of their parts; None where nobody does."""
+    while frame is not None and (frame.f_code.co_name in MAKING or frame.f_globals.get("__name__") in MAKERS):
+        frame = frame.f_back
+    return frame
 
 
 def is_message(frame: Any) -> bool:
-    """Whether a text that a frame is making is that of a message."""
-    if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
-        return True
-    chain = nodes_around(frame)
+    """Whether a text that a frame is making is that of a message; one that it returns is for its caller to tell."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
+            return True
+        chain = nodes_around(frame)
+        if is_told(chain):
+            return True
+        statement = next((node for node in reversed(chain) if isinstance(node, ast.stmt)), None)
+        if not isinstance(statement, ast.Return):
+            return is_kept_for_messages(chain, statement)
+        frame = asking_frame(frame.f_back)
+    return False
+
+
+def is_told(chain: Sequence[ast.AST]) -> bool:
+    """Whether one of some nodes, outer ones first, only tells what is made in those inside it."""
     return any(map(tells, chain, [*chain[1:], None]))
+
+
+def is_kept_for_messages(chain: Sequence[ast.AST], statement: ast.AST | None) -> bool:
+    """Whether a statement gives a text a name that its function reads for messages alone."""
+    function = next((node for node in reversed(chain) if isinstance(node, FUNCTIONS)), None)
+    name = name_given(statement)
+    if function is None or not name:
+        return False
+    shared = (n for n in ast.walk(function) if isinstance(n, ast.Global | ast.Nonlocal) and name in n.names)
+    return next(shared, None) is None and all(map(is_told, readings(function, name)))
+
+
+def readings(node: ast.AST, name: str) -> Iterator[list[ast.AST]]:
+    """The nodes inside of one, outer ones first, to each place that reads a name, but for what the name gets."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load):
+            yield [node, child]
+        for found in readings(child, name):
+            if name_given(child) != name:
+                yield [node, *found]
+
+
+def name_given(statement: ast.AST | None) -> str:
+    """The one name to which a statement gives something; empty where it is none."""
+    if isinstance(statement, ast.Assign):
+        (target, *others) = statement.targets
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        target, others = statement.target, []
+    else:
+        return ""
+    return target.id if isinstance(target, ast.Name) and not others else ""
 
 
 def tells(node: ast.AST, inner: ast.AST | None) -> bool:
     """Whether a statement or call only tells what is made in a node inside it."""
-    if isinstance(node, ast.Raise):
+    if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg in MESSAGES):
         return True
     if isinstance(node, ast.Assert):
         return inner is not None and inner is node.msg

@@ -25,6 +25,8 @@ from irkit.dims.functions import interval
 MOST = (1 << 63) - 1
 LONG = (1 << 31) - 1
 """No axis is taken to be longer where nothing is known of it: two of them make a number of 62 bits."""
+NUMBER = 1 << 61
+"""No number among the inputs is taken to be greater: two of them can be added up."""
 MEMORY = 1 << 47
 """No tensor is taken to have more elements: the addresses of a process do not tell more bytes."""
 
@@ -56,18 +58,20 @@ def wide_facts(graph: Graph, values: Sequence[Value]) -> Iterator[Fact]:
     if not told:
         return
     made = dict[Any, Value](reversed(told))
-    names = {s for param in graph.params for dim in dims_of(param.type) for s in dims.symbols_of(dim)}
-    ends = {dims.label(s): ends_of(graph.symbols.get(dims.label(s))) for s in names}
+    names = {dims.label(s) for param in graph.params for dim in dims_of(param.type) for s in dims.symbols_of(dim)}
+    ends = {name: ends_of(graph.symbols.get(name)) for name in sorted(names)}
+    given = {port.binds for port in graph.signature.params if port.role == "input" and port.binds}
+    ends |= {name: ends_of(graph.symbols.get(name, Range(-NUMBER, NUMBER)), NUMBER) for name in sorted(given - names)}
     limits = Limits(ends, (graph.params, tuple(values)))
     for dim, value in made.items():
-        if names.issuperset(dims.symbols_of(dim)):
+        if ends.keys() >= set(map(dims.label, dims.symbols_of(dim))):
             yield from (Fact("guard", text, value.origin.source) for text in limits.wide_parts(dim))
 
 
-def ends_of(known: Range | None) -> Range:
-    """Between which numbers a size is taken to be."""
+def ends_of(known: Range | None, most: int = LONG) -> Range:
+    """Between which numbers a size is taken to be, where nothing is known of it up to `most`."""
     low, high = (0, None) if known is None else (known.lo, known.hi)
-    return Range(low, max(low, LONG) if high is None else high)
+    return Range(low, max(low, most) if high is None else high)
 
 
 @attrs.frozen(eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 
+from irkit import dims
 from irkit.dims import Range
 from irkit.dims.choice import plain
 from lowering.capture.guards.answers import holds
@@ -62,7 +63,7 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
     hints = asked.hints
     if holds(condition, hints) is True:
         return {}
-    names = [s.name for s in condition.free_symbols if s.name in asked.ranges]
+    names = [s.name for s in dims.symbols_of(condition) if s.name in asked.ranges]
     near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
     alone = ({name: size} for name in names for size in near[name])
     apart = {

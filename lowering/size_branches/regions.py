@@ -24,7 +24,7 @@ from lowering.direct.control import as_value, conditions_within, inside, stand_i
 from lowering.direct.request import Request
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.fold.assertions import settled_checks
+from lowering.fold.assertions import settled_checks, wide_checks
 from lowering.records.torch_internals import pytree
 from lowering.size_branches.decisions import MOST, Decisions, GivenUp, Path
 from lowering.size_branches.elsewhere import sizes_where
@@ -161,7 +161,10 @@ class Region:
             with Unmet():
                 values, shared = self.tensors_of([*flat, *changed.values()], given)
                 tracer.scope.checks.extend(conditions_within(tracer, before))
+                said = [each.condition for each in tracer.scope.checks]
                 checks = settled_checks(tracer.scope, tracer.scope.checks)
+                roots = [*values.values(), *(each.condition for each in checks)]
+                checks += wide_checks(tracer.scope, roots, known=tracer.asked.ranges, guards=said, inside=True)
         numbers = {id(each): Given(index) for index, each in enumerate(given)}
         leaves = [numbers.get(id(each), each) for each in (*flat, *changed.values())]
         way = Way(tuple(path.said), leaves, values, shared, checks, frame, params)

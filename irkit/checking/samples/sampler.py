@@ -141,7 +141,7 @@ class Sampler:
         """Values whose types bind the symbols of a shape that parameters do not; None where some are not bound."""
         found: list[Value] = []
         by_params = {s for p in self.root.params for d in dims_of(p.type) for s in dims.symbols_of(d)}
-        for symbol in {s for d in shape for s in dims.symbols_of(d)} - by_params:
+        for symbol in dict.fromkeys(s for d in shape for s in dims.symbols_of(d) if s not in by_params):
             holders = [v for v in self.values if any(d is symbol for d in dims_of(v.type))]
             if not holders:
                 return None

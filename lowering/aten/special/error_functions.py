@@ -13,7 +13,7 @@ from irkit.core.types import DType
 from lowering.algorithms import error_function
 from lowering.aten.elementwise.transcendental import log1p
 from lowering.tensors.polynomial import polynomial
-from lowering.tensors.promotion import scalar, to_float
+from lowering.tensors.promotion import cast, scalar, to_float
 
 # Coefficients of the rational approximation of erfcx on [0.5, inf) in Press et al., Numerical Recipes, 6.2 ("erfcc").
 _ERFCC = (
@@ -69,11 +69,10 @@ def aten_special_ndtr(self: Value) -> Value:
 
 
 def aten_special_ndtri(self: Value) -> Value:
-    """The number that has area `self` under the standard normal density to its left."""
+    """The number that has area `self` under the standard normal density to its left; in doubles, for twice a small area
+    less 1 has no digits of it."""
     p = to_float(self)
-    if p.dtype is DType.DOUBLE:
-        return error_function.ndtri(p)
-    return op.Mul(aten_erfinv(op.Sub(op.Mul(p, 2), 1)), math.sqrt(2))
+    return cast(error_function.ndtri(cast(p, DType.DOUBLE)), p.dtype)
 
 
 def aten_special_log_ndtr(self: Value) -> Value:

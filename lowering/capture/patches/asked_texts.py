@@ -1,4 +1,4 @@
-"""`str(n)` and `f"{n}"` of a number that data tells: torch answers with the name that it has for it."""
+"""`str(n)` and `f"{n}"` of a number that data or sizes tell: torch answers with the name that it has for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KINDS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 @contextmanager
 def texts_asked() -> Iterator[None]:
-    """A block in which a model's own code that asks for the text of a number out of data, other than for a message,
-    gets that of its number in the example, which is a condition then."""
+    """A block in which a model's own code that asks for the text of a number out of data or of a size, other than for a
+    message, gets that of its number in the example, which is a condition then."""
     changed = [(kind, "__repr__", texted(kind.__repr__)) for kind in KINDS]
-    with replaced_attributes(*changed, (torch.SymFloat, "__format__", formatted)):
+    with replaced_attributes(*changed, *((kind, "__format__", formatted) for kind in KINDS)):
         yield
 
 
@@ -29,22 +29,21 @@ def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:
     """What gives the text of a number, where `symbolic` gives that of its expression."""
 
     def text(number: Any) -> str:
-        return repr(plain_number(number)) if is_of_data(number) and asks_text(sys._getframe(1)) else symbolic(number)
+        return repr(plain_number(number)) if decides(number, sys._getframe(1)) else symbolic(number)
 
     return text
 
 
 def formatted(number: Any, spec: str) -> str:
     """format(number, spec), where data or sizes tell the number."""
-    if asks_text(sys._getframe(1)):
-        return format(plain_number(number), spec) if spec or is_of_data(number) else str(number)
-    return repr(number)
+    return format(plain_number(number), spec) if decides(number, sys._getframe(1)) else repr(number)
 
 
-def is_of_data(number: Any) -> bool:
-    """Whether a symbolic number hangs on what a tensor holds."""
+def decides(number: Any, frame: Any) -> bool:
+    """Whether a frame makes a text by which the model may decide of a number that varies. As the key of a module a
+    number out of data may vary, and a size is what it is for the example."""
     symbols = getattr(number.node.expr, "free_symbols", ())
-    return any(is_unbacked(each.name) for each in symbols)
+    return bool(symbols) and asks_text(frame, keys=any(is_unbacked(each.name) for each in symbols))
 
 
 def plain_number(number: Any) -> Any:

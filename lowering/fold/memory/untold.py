@@ -70,9 +70,10 @@ def nodes_before(write: Node) -> Iterator[Node]:
 
 def links_of(node: Node) -> Iterator[tuple[Any, Any, Node]]:
     """(memory, other memory, node) for what an operator is given and what it gives, as it was recorded."""
-    made = {storage.recorded_storage(each) for each in pytree.tree_leaves(node.meta.get("val"))}
-    given = {storage.storage_of(each) for each in node.all_input_nodes}
-    yield from ((one, other, node) for one in given - {None} for other in made - given - {None})
+    made = dict.fromkeys(storage.recorded_storage(each) for each in pytree.tree_leaves(node.meta.get("val")))
+    given = dict.fromkeys(storage.storage_of(each) for each in node.all_input_nodes)
+    memories = [other for other in made if other is not None and other not in given]
+    yield from ((one, other, node) for one in given if one is not None for other in memories)
 
 
 def reachable(memory: Any, links: list[tuple[Any, Any, Node]]) -> tuple[set[Any], list[Node]]:
@@ -105,7 +106,7 @@ def kept_apart(node: Node) -> Iterator[Any]:
     tensors = [each for each in pytree.tree_leaves(recorded) if isinstance(each, torch.Tensor)]
     sizes = [n for each in tensors for n in (*each.shape, *each.stride()) if isinstance(n, torch.SymInt)]
     sizes += [each for each in pytree.tree_leaves(recorded) if isinstance(each, torch.SymInt)]
-    hints = {s: hint_of(n, s) for n in sizes for s in n.node.expr.free_symbols}
+    hints = {s: hint_of(n, s) for n in sizes for s in sorted(n.node.expr.free_symbols, key=str)}
     if shares_at(node, hints):
         raise LoweringError(
             f"{node.target} gives a view of what it is given, which torch.export does not record, and one of them is "

@@ -18,6 +18,12 @@ AREA = np.concatenate([np.linspace(0.001, 0.999, 301), 10.0 ** np.linspace(-200,
 LINE = np.concatenate([np.linspace(-20, 24, 401), 10.0 ** np.linspace(-12, 0, 30), [np.nan, 0.0, np.inf]])
 
 
+def test_small_areas_of_float32_keep_their_digits() -> None:
+    x = torch.tensor([1e-38, 1e-30, 1e-10, 1e-7, 0.5, 1 - 6e-8, 0.0, -0.0, -1e-30, -1e-10, -1.0, 1.0, 2.0, torch.nan])
+    program = to_onnx(torch.special.ndtri, (torch.full((14,), 0.25),))
+    torch.testing.assert_close(program(x), torch.special.ndtri(x), rtol=1e-6, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "rtol"),
     [("erfinv", UNIT, 1e-13), ("ndtri", AREA, 1e-13), ("erfc", LINE, 3e-13), ("ndtr", LINE, 3e-13),
