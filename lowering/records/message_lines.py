@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import types
 from collections.abc import Sequence
@@ -21,6 +22,9 @@ NAMED = frozenset("record_function range_push emit_range".split())
 MESSENGERS = frozenset("logging warnings traceback reprlib pdb bdb pprint".split())
 """Modules that make texts for people."""
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+TEXT = (ast.JoinedStr, ast.FormattedValue, ast.Constant, ast.Tuple, ast.BinOp, ast.Name, ast.Attribute)
+ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 
@@ -38,7 +42,63 @@ def is_message(frame: Any) -> bool:
     if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
         return True
     chain = nodes_around(frame)
+    return told_at_once(chain) or told_later(chain)
+
+
+def told_at_once(chain: Sequence[ast.AST]) -> bool:
+    """Whether what is made in the last of these nodes, outer ones first, is told by one of them."""
     return any(map(tells, chain, [*chain[1:], None]))
+
+
+def told_later(chain: Sequence[ast.AST]) -> bool:
+    """Whether a text goes into a variable first, all that reads which tells it: `text = f"{n} rows"`."""
+    place = max((i for i, node in enumerate(chain) if isinstance(node, FUNCTIONS)), default=-1)
+    name = named_text(chain[place + 1 :]) if place >= 0 else ""
+    return bool(name) and reads_of(chain[place], name)
+
+
+def named_text(chain: Sequence[ast.AST]) -> str:
+    """The variable whose text is being made, by nothing that could decide by it; empty where there is none."""
+    place = max((i for i, node in enumerate(chain) if isinstance(node, ast.stmt)), default=-1)
+    if place < 0 or not all(map(is_part_of_text, chain[place + 1 :])):
+        return ""
+    statement = chain[place]
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    names = [each.id if isinstance(each, ast.Name) else "" for each in targets]
+    return names[0] if isinstance(statement, ASSIGNMENTS) and len(names) == 1 else ""
+
+
+def is_part_of_text(node: ast.AST) -> bool:
+    """Whether an expression is a text, or what is put into one, by nothing that could decide by it."""
+    if isinstance(node, ast.Call):
+        return name_called(node) in ("str", "repr", "format", "join")
+    return isinstance(node, TEXT)
+
+
+@lru_cache(maxsize=256)
+def reads_of(function: ast.AST, name: str) -> bool:
+    """Whether all that reads a variable of a function tells what it holds, or adds to its text."""
+    pending: list[tuple[ast.AST, ...]] = [(function,)]
+    while pending:
+        chain = pending.pop()
+        node = chain[-1]
+        if isinstance(node, ast.Global | ast.Nonlocal) and name in node.names:
+            return False
+        read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        if read and not told_at_once(chain) and named_text(chain[1:]) != name:
+            return False
+        pending += [(*chain, inner) for inner in ast.iter_child_nodes(node)]
+    return True
+
+
+def fills_text(frame: Any) -> bool:
+    """Whether a frame puts a number into the text of a message by `%`: `"%d rows" % n`."""
+    code: types.CodeType = frame.f_code
+    if code.co_filename.startswith((*OWN, "<")) or not dis.opname[code.co_code[frame.f_lasti]].startswith("BINARY"):
+        return False
+    node = next(reversed(nodes_around(frame)), None)
+    text = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None
+    return isinstance(getattr(text, "value", None), str) and is_message(frame)
 
 
 def tells(node: ast.AST, inner: ast.AST | None) -> bool:
