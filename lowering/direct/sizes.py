@@ -423,8 +423,8 @@ class SizeNode(SymNode):
         """math.log(n), or another function that ONNX has, as a number that the graph computes."""
         getattr(math, name)(self.hint)  # which raises where the model does
         (self.le(self.wrap_int(709)) if name == "exp" else self.gt(self.wrap_int(0))).expect_true()
-        number = torch.full((), (torch.SymInt if self.kind is int else torch.SymFloat)(self), dtype=torch.float64)
-        made: Any = getattr(torch, name)(number).item()
+        own: Any = (torch.SymInt if self.kind is int else torch.SymFloat)(self)
+        made: Any = getattr(torch, name)(torch.full((), own, dtype=torch.float64)).item()
         self.asked.inexact |= made.node.expr.free_symbols if isinstance(made, torch.SymFloat) else set()
         return made
 
