@@ -345,6 +345,8 @@ class SizeNode(SymNode):
     def abs(self) -> SizeNode:
         if self.kind is int:
             return self.whole(dims.maximum(self._made, dims.mul(self._made, -1)), abs(self.hint))
+        if not any(is_unbacked(symbol.name) for symbol in self.expr.free_symbols):  # Abs is none of dimensions
+            return self.real(reals.root(reals.product(self.expr, self.expr)), abs(self.hint))
         return self.real(sympy.Abs(self.expr), abs(self.hint))
 
     def sym_min(self, other: SizeNode) -> SizeNode:

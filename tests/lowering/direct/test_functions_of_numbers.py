@@ -42,6 +42,7 @@ OF_SIZES: dict[str, Function] = {
     "a scale": lambda x: x / math.sqrt(x.shape[1]),
     "pow": lambda x: x * math.pow(x.shape[1] + 1, 0.5),
     "fabs": lambda x: x * math.fabs(x.shape[1] - 6),
+    "abs of a real number": lambda x: x[:, : int(abs(x.shape[1] / 3 - 3.3))] * abs(x.shape[1] / 2 - 3.3),
     "log": lambda x: x * math.log(x.shape[1]),
     "log to a base": lambda x: x * math.log(x.shape[1] + 1, 3),
     "log2": lambda x: x * (math.log2(x.shape[1] + 1) / 2),
