@@ -24,6 +24,7 @@ from irkit.dims import Dim, reals
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import RELATIONS, Questions
 from lowering.capture.patches.kept_sizes import ASKED, CHOSEN
+from lowering.errors import LoweringError
 from lowering.records.sizes import is_unbacked
 
 YES: Callable[[], bool] = True.__bool__
@@ -343,6 +344,8 @@ class SizeNode(SymNode):
     def abs(self) -> SizeNode:
         if self.kind is int:
             return self.whole(dims.maximum(self._made, dims.mul(self._made, -1)), abs(self.hint))
+        if not any(is_unbacked(symbol.name) for symbol in self.expr.free_symbols):  # Abs is none of dimensions
+            return self.real(reals.root(reals.product(self.expr, self.expr)), abs(self.hint))
         return self.real(sympy.Abs(self.expr), abs(self.hint))
 
     def sym_min(self, other: SizeNode) -> SizeNode:
@@ -373,6 +376,11 @@ class SizeNode(SymNode):
         """An integer by a way of rounding; of a number out of data a symbol of its own."""
         if self.kind is int:
             return self
+        if self.asked.inexact & self.expr.free_symbols:
+            what = (
+                f"{function.__name__.lower()} of a logarithm or power of e, which runtimes round in ways of their own"
+            )
+            raise LoweringError(what, source=self.asked.line(), hint="compute the number with integers")
         own = self.asked.rounded(function, self.expr, by(self.hint))
         return self.whole(function(self.expr) if own is None else own, by(self.hint))
 
@@ -411,6 +419,15 @@ class SizeNode(SymNode):
         return self.real(reals.root(sympy.sympify(self.expr)), math.sqrt(self.hint))
 
     sym_sqrt = sqrt
+
+    def computed_by(self, name: str) -> Any:
+        """math.log(n), or another function that ONNX has, as a number that the graph computes."""
+        getattr(math, name)(self.hint)  # which raises where the model does
+        (self.le(self.wrap_int(709)) if name == "exp" else self.gt(self.wrap_int(0))).expect_true()
+        own: Any = (torch.SymInt if self.kind is int else torch.SymFloat)(self)
+        made: Any = getattr(torch, name)(torch.full((), own, dtype=torch.float64)).item()
+        self.asked.inexact |= made.node.expr.free_symbols if isinstance(made, torch.SymFloat) else set()
+        return made
 
     def bitwise(self, other: SizeNode, function: Callable[[int, int], int]) -> SizeNode:
         """The number that the bits of two give for the example, which fixes both: dimensions have no bits."""

@@ -233,7 +233,7 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False) 
             last = run(request, sizes, known, keep_sizes=tuple(places), for_tracer=for_tracer)
         except Exception:  # a size that is kept may come where torch wants a number
             return found
-        if len(last.tracer.asked.fixed) < len(found.tracer.asked.fixed):
+        if last.tracer.asked.taken < found.tracer.asked.taken:
             found = last
     return found
 

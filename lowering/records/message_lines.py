@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import types
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,9 @@ MAKING = frozenset("__repr__ __str__ __format__ extra_repr".split())
 MAKERS = frozenset(("reprlib", "dataclasses"))
 """Modules that do so."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+TEXT = (ast.JoinedStr, ast.FormattedValue, ast.Constant, ast.Tuple, ast.BinOp, ast.Name, ast.Attribute)
+"""What a text is made of, that decides nothing."""
 
 
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
@@ -73,7 +77,9 @@ def is_kept_for_messages(chain: Sequence[ast.AST], statement: ast.AST | None) ->
     """Whether a statement gives a text a name that its function reads for messages alone."""
     function = next((node for node in reversed(chain) if isinstance(node, FUNCTIONS)), None)
     name = name_given(statement)
-    if function is None or not name:
+    if function is None or statement is None or not name:
+        return False
+    if not all(map(is_part_of_text, chain[chain.index(statement) + 1 :])):
         return False
     shared = (n for n in ast.walk(function) if isinstance(n, ast.Global | ast.Nonlocal) and name in n.names)
     return next(shared, None) is None and all(map(is_told, readings(function, name)))
@@ -98,6 +104,23 @@ def name_given(statement: ast.AST | None) -> str:
     else:
         return ""
     return target.id if isinstance(target, ast.Name) and not others else ""
+
+
+def is_part_of_text(node: ast.AST) -> bool:
+    """Whether an expression is a text, or what is put into one, by nothing that could decide by it."""
+    if isinstance(node, ast.Call):
+        return name_called(node) in ("str", "repr", "format", "join")
+    return isinstance(node, TEXT)
+
+
+def fills_text(frame: Any) -> bool:
+    """Whether a frame puts a number into the text of a message by `%`: `"%d rows" % n`."""
+    code: types.CodeType = frame.f_code
+    if code.co_filename.startswith((*OWN, "<")) or not dis.opname[code.co_code[frame.f_lasti]].startswith("BINARY"):
+        return False
+    node = next(reversed(nodes_around(frame)), None)
+    text = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None
+    return isinstance(getattr(text, "value", None), str) and is_message(frame)
 
 
 def tells(node: ast.AST, inner: ast.AST | None) -> bool:

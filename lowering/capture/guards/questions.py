@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 import sympy
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFunction
 
 from irkit import dims
 from irkit.dims import Dim, Range
@@ -55,8 +57,8 @@ class Questions:
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
-    of which the model asked the text. `varying` are the names of which the first number that the model takes ends the
-    run, since it would fix them.
+    of which the model asked the text, `inexact` the symbols of those whose last digit is a runtime's own. `varying` are
+    the names of which the first number that the model takes ends the run, since it would fix them.
     """
 
     line: Callable[[], str]
@@ -79,12 +81,18 @@ class Questions:
     reached: Callable[[Any], Any] = id
     code: Callable[[], Any] = dict
     written: dict[str, Any] = attrs.field(factory=dict)
+    inexact: set[Any] = attrs.field(factory=set)
     unstripped: bool = False
     assumed: tuple[Any, ...] = ()
     moved: int = 0
     moves: int = 0
     decide: Callable[[Any], bool | None] | None = None
     varying: frozenset[str] = frozenset()
+
+    @property
+    def taken(self) -> tuple[int, int]:
+        """(of how many sizes the model took the number, how many numbers and choices it took)"""
+        return sum(not isinstance(each, Relational | BooleanFunction) for each in self.fixed), len(self.fixed)
 
     def traces(self) -> bool:
         """What the model hears where it asks whether TorchScript's tracer is at work."""

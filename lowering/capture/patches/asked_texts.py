@@ -10,10 +10,13 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.replaced import replaced_attributes
-from lowering.records.message_lines import asks_text
+from lowering.records.message_lines import asks_text, fills_text
 from lowering.records.sizes import is_unbacked
 
 KINDS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+PLAIN = ((torch.SymInt, "__int__", int), (torch.SymFloat, "__int__", int), (torch.SymFloat, "__float__", float))
+"""What makes plain numbers, for `%d` and `%f` among others."""
 
 
 @contextmanager
@@ -21,8 +24,20 @@ def texts_asked() -> Iterator[None]:
     """A block in which a model's own code that asks for the text of a number out of data or of a size, other than for a
     message, gets that of its number in the example, which is a condition then."""
     changed = [(kind, "__repr__", texted(kind.__repr__)) for kind in KINDS]
+    for kind, name, plain in PLAIN:
+        changed.append((kind, name, told(plain, getattr(kind, name))))
     with replaced_attributes(*changed, *((kind, "__format__", formatted) for kind in KINDS)):
         yield
+
+
+def told(plain: type, number_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What gives the plain number, which is no condition where it goes into the text of a message."""
+
+    def number(symbolic: Any) -> Any:
+        own = symbolic.node.has_hint() and fills_text(sys._getframe(1))
+        return plain(symbolic.node.hint) if own else number_of(symbolic)
+
+    return number
 
 
 def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:

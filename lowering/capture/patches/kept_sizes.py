@@ -1,5 +1,5 @@
-"""`int(x.shape[0])`, `float`, `len`, `min` and `max` in the code of a model, which Python answers with a number that no
-longer varies, or with one of two sizes."""
+"""`int(x.shape[0])`, `float`, `len`, `min`, `max` and functions of `math` in the code of a model, which Python answers
+with a number that no longer varies, or with one of two sizes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.arrays_of_tensors import OfTensor
+from lowering.capture.patches.functions_of_numbers import kept_function
 
-ASKED = re.compile(r"\b(int|len)\(")
+ASKED = re.compile(r"\b(int|len|sqrt|isqrt|fabs|log|log2|log10|exp|math\.pow)\(")
+"""A line that calls what makes numbers of sizes."""
 CHOSEN = re.compile(r"(?<![\w.])(min|max)\(")
 """A line that calls Python's min or max."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat)
@@ -100,32 +102,40 @@ KEPT: Mapping[str, Any] = types.MappingProxyType(
 """What stands for the names of Python's own in such code."""
 PLAIN_OF: Mapping[Any, Any] = types.MappingProxyType({length: len, smallest: min, greatest: max})
 """The functions of Python's own for which these stand."""
+ABSENT = object()
+"""What stands for a name that a module did not have."""
 
 
 def asks_for_sizes(error: Any) -> bool:
-    """Whether the line that an error of capture names calls int or len."""
+    """Whether the line that an error of capture names calls int, len, or a function of math."""
     return ASKED.search(getattr(error, "source", "")) is not None
 
 
 @contextmanager
 def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[None]:
     """A block in which the modules of Python that a model's code stands in, and those whose globals are `places`, have
-    an `int`, `float`, `len`, `min` and `max` that keep sizes, and numbers out of data.
+    an `int`, `float`, `len`, `min`, `max` and `math` that keep sizes, and numbers out of data.
 
     Who compares types with `is`, or hands `int` to torch as an element type, sees the difference: this is for models
     that cannot be traced without, or of which a size is fixed or in relation to others without.
     """
-    changed: list[tuple[dict[str, Any], str]] = []
+    changed: list[tuple[dict[str, Any], Mapping[str, Any]]] = []
     try:
         for names in (*namespaces(module), *places):
-            for name, kept in KEPT.items():
-                if name not in names:
-                    names[name] = kept
-                    changed.append((names, name))
+            functions = {name: kept for name, held in [*names.items()] if (kept := kept_function(held)) is not None}
+            changed.append((names, {name: names[name] for name in functions}))
+            names.update(functions)
+            added = {name: kept for name, kept in KEPT.items() if name not in names}
+            changed.append((names, dict.fromkeys(added, ABSENT)))
+            names.update(added)
         yield
     finally:
-        for names, name in changed:
-            del names[name]
+        for names, before in reversed(changed):
+            for name, held in before.items():
+                if held is ABSENT:
+                    del names[name]
+                else:
+                    names[name] = held
 
 
 def namespaces(module: torch.nn.Module) -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from lowering.capture.patches.asked_texts import texts_asked
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
+from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.hashed_sizes import sizes_hashed
 from lowering.capture.patches.kept_sizes import sizes_kept
 from lowering.capture.patches.module_to import converting_modules
@@ -183,12 +184,22 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "sizes_kept",
-        ("`int`, `float`, `len`, `min` and `max` in the modules of Python that the model's code stands in",),
+        ("`int`, `float`, `len`, `min`, `max` and `math` in the modules of Python that the model's code stands in",),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",
         "2.13",
         lambda at: at.keeping and at.module is not None,
         lambda at: sizes_kept(at.module, at.places),  # type: ignore[arg-type]
+    ),
+    Patch(
+        "divided_numbers",
+        (
+            "`__divmod__`, `__rdivmod__` and `sqrt` of torch.SymInt and torch.SymFloat, which have none",
+        ),
+        "divmod(size, 8) and numpy.sqrt(size) are refused by Python",
+        "2.13",
+        lambda at: at.deed in ("torch.export", "direct"),
+        lambda at: divided_numbers(),
     ),
     Patch(
         "sizes_hashed",
@@ -201,14 +212,12 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "texts_asked",
         (
-            "torch.SymInt.__repr__",
-            "torch.SymInt.__format__",
-            "torch.SymFloat.__repr__",
-            "torch.SymFloat.__format__",
-            "torch.SymBool.__repr__",
+            "torch.SymInt.__repr__", "torch.SymInt.__format__", "torch.SymInt.__int__", "torch.SymFloat.__repr__",
+            "torch.SymFloat.__format__", "torch.SymFloat.__int__", "torch.SymFloat.__float__", "torch.SymBool.__repr__",
             "torch.SymBool.__format__",
         ),
-        "the text of a number that data or sizes tell is the name of a symbol, by which a model would decide",
+        "the text of a number that data or sizes tell is the name of a symbol, by which a model would decide; one that "
+        "`%` puts into a message is fixed",
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: texts_asked(),

@@ -81,6 +81,80 @@ def test_a_message_leaves_no_condition() -> None:
         torch.testing.assert_close(program(x), telling(x))
 
 
+def told_later(x: torch.Tensor) -> torch.Tensor:
+    number = int(x.sum())
+    text = f"{number} is too little"
+    text += " of {}".format(number)  # noqa: UP032 - this is what is tested
+    if number < 0:
+        raise ValueError(text)
+    return x * number
+
+
+def told_by_percent(x: torch.Tensor) -> torch.Tensor:
+    number = x.sum().item()
+    text = "%d is too little, %5.2f" % (number, number)  # noqa: UP031
+    assert number >= 0, text
+    print("%d" % number)  # noqa: UP031
+    return x * number
+
+
+def told_by_size(x: torch.Tensor) -> torch.Tensor:
+    text = "%d rows are too many" % x.shape[0]  # noqa: UP031
+    if x.shape[0] > 6:
+        raise ValueError(text)
+    return x * 2
+
+
+@pytest.mark.parametrize("model", [told_later, told_by_percent, told_by_size])
+@pytest.mark.parametrize("rewrite", [False, True])
+def test_a_message_in_a_variable_leaves_no_condition(model: Any, rewrite: bool) -> None:
+    shapes = ({0: "n"},)
+    program = irkit.to_onnx(
+        model, (torch.tensor([1.0, 2.0]),), dynamic_shapes=shapes, capture="direct", rewrite=rewrite
+    )
+    for x in (torch.tensor([1.0, 2.0]), torch.tensor([0.0]), torch.tensor([50.0, 50.0, 1.0]), torch.ones(0)):
+        torch.testing.assert_close(program(x), model(x))
+    for x in (torch.ones(7) * -1,):
+        with pytest.raises(irkit.ContractError):
+            program(x)
+
+
+def returned(x: torch.Tensor) -> tuple[torch.Tensor, str]:
+    text = f"{int(x.sum())}"
+    return x, text
+
+
+def compared(x: torch.Tensor) -> torch.Tensor:
+    text = f"{int(x.sum())}"
+    if text == "3":
+        print(text)
+        return x + 1
+    return x
+
+
+def measured(x: torch.Tensor) -> torch.Tensor:
+    text = "%d" % int(x.sum())  # noqa: UP031
+    return x + len(text)
+
+
+def chosen_for_text(x: torch.Tensor) -> torch.Tensor:
+    text = "long" if len(f"{int(x.sum())}") > 1 else "short"
+    print(text)
+    return x
+
+
+def read_within(x: torch.Tensor) -> torch.Tensor:
+    text = f"{int(x.sum())}"
+    return x + (lambda: len(text))()
+
+
+@pytest.mark.parametrize("model", [returned, compared, measured, chosen_for_text, read_within])
+def test_a_text_in_a_variable_by_which_a_model_decides_is_a_condition(model: Any) -> None:
+    program = irkit.to_onnx(model, (torch.tensor([1.0, 2.0]),), capture="direct")
+    with pytest.raises(irkit.ContractError):
+        program(torch.tensor([60.0, 60.0]))
+
+
 def truths(x: torch.Tensor) -> torch.Tensor:
     number = x.sum().item()
     return torch.tensor([number > 2, number < 1, int(number) == 4]) & torch.as_tensor(number != 0)
