@@ -58,7 +58,12 @@ def decides(number: Any, frame: Any) -> bool:
     """Whether a frame makes a text by which the model may decide of a number that varies. As the key of a module a
     number out of data may vary, and a size is what it is for the example."""
     symbols = getattr(number.node.expr, "free_symbols", ())
-    return bool(symbols) and asks_text(frame, keys=any(is_unbacked(each.name) for each in symbols))
+    return bool(symbols) and asks_text(frame, keys=is_of_data(number))
+
+
+def is_of_data(number: Any) -> bool:
+    """Whether a symbolic number hangs on what a tensor holds."""
+    return any(is_unbacked(each.name) for each in getattr(number.node.expr, "free_symbols", ()))
 
 
 def plain_number(number: Any) -> Any:
