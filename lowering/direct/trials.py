@@ -550,11 +550,9 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
     if len(point) == 1:
         ((name, size),) = point.items()
         if size == found.ranges[name].lo:
-            ranges = {**found.ranges, name: Range(size + 1, found.ranges[name].hi)}
-            return attrs.evolve(found, ranges=ranges)
+            return attrs.evolve(found, ranges={**found.ranges, name: Range(size + 1, found.ranges[name].hi)})
     there = sympy.Not(being_at(point))
-    guard = Guard(there, str(there), source)
-    return attrs.evolve(found, guards=(*found.guards, guard))
+    return attrs.evolve(found, guards=(*found.guards, Guard(there, str(there), source)))
 
 
 def being_at(point: Sizes) -> Any:

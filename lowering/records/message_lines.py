@@ -55,6 +55,7 @@ def asking_frame(frame: Any) -> Any:
 
 def is_message(frame: Any) -> bool:
     """Whether a text that a frame is making is that of a message; one that it returns is for its caller to tell."""
+    returned = 0
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
             return True
@@ -63,7 +64,8 @@ def is_message(frame: Any) -> bool:
             return True
         statement = next((node for node in reversed(chain) if isinstance(node, ast.stmt)), None)
         if not isinstance(statement, ast.Return):
-            return is_kept_for_messages(chain, statement)
+            return is_kept_for_messages(chain[: len(chain) - returned], statement)
+        returned = 1  # the call that gives the text
         frame = asking_frame(frame.f_back)
     return False
 

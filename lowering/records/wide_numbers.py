@@ -119,6 +119,9 @@ def wide_parts(limits: Limits, expr: Any, inside: bool) -> Iterator[Any]:
         top, bottom = sides
         yield from (part for each in (top - bottom + 1, bottom) for part in wide_parts(limits, each, inside))
         return
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp < 1:  # a root is less than what it is of
+        yield from wide_parts(limits, expr.base, inside)
+        return
     if isinstance(expr, RING):
         expr = expr * common_denominator(expr)
         low, high = limits.span(expr)
@@ -167,7 +170,7 @@ def between(number: Value, span: tuple[float, float], low: int, high: int) -> Va
 
 def in_doubles(vector: Value, expr: Any) -> Value:
     """A product in doubles; what is no product is computed as it is, and asked about by itself."""
-    if expr.is_Integer:
+    if expr.is_Rational:
         return const(float(expr), "f64")
     if isinstance(expr, sympy.Mul):
         return fold_left(op.Mul, [in_doubles(vector, part) for part in expr.args])
