@@ -1,0 +1,58 @@
+"""Whether two graphs over the same parameters give the same numbers: for what an example has, for others, and for
+arrays of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from irkit import dims
+from irkit.core.ir import Graph, Value
+from irkit.core.types import dims_of
+from irkit.errors import IrkitError
+from irkit.evaluation.interpreter import evaluate
+from lowering.capture.inputs.draws import DRAWS, redrawn
+
+
+def same_numbers(
+    graph: Graph, other: Graph, arrays: Sequence[np.ndarray], moved: Iterable[Mapping[str, int]] = ()
+) -> bool:
+    """Whether two graphs give the same results, but for rounding, for arrays with random numbers in place of floats,
+    for others like them, and with every other one zero; and the first one tensors of the very types that it promises on
+    the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone."""
+    generator = np.random.default_rng(0)
+    for pair in DRAWS:
+        if not agree(graph, other, [pair[i % 2](array, generator) for i, array in enumerate(arrays)]):
+            return False
+    for sizes in moved:
+        try:
+            feeds = [resized(value, array, sizes) for value, array in zip(graph.params, arrays, strict=True)]
+            same = agree(graph, other, [redrawn(array, generator) for array in feeds])
+        except (IrkitError, ArithmeticError, ValueError, KeyError, IndexError):  # numbers that do not fit such sizes
+            continue
+        if not same:
+            return False
+    return True
+
+
+def agree(graph: Graph, other: Graph, feeds: Sequence[np.ndarray]) -> bool:
+    """Whether both give the same for these arrays."""
+    ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
+    return all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True))
+
+
+def resized(param: Value, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
+    """An array for a parameter at other sizes, with the numbers of one repeated. Raises KeyError for a size that these
+    do not tell."""
+    return np.resize(array, tuple(dims.evaluate(size, sizes) for size in dims_of(param.type)))
+
+
+def close(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two results are the same but for rounding."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype not in (np.float32, np.float64, np.float16):
+        return bool(np.array_equal(a, b))
+    tolerance = 2e-2 if a.dtype == np.float16 else 1e-3
+    return np.allclose(a.astype("f8"), b.astype("f8"), rtol=tolerance, atol=tolerance * 0.1, equal_nan=True)
