@@ -6,7 +6,7 @@ other masks and other integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -151,9 +151,12 @@ def same_type(a: Any, b: Any, change: Change) -> bool:
     return all(change.agree(size_of(a, axis), size_of(b, axis)) for axis in range(a.dim()))
 
 
-def same_numbers(program: ExportedProgram, other: ExportedProgram, examples: Sequence[Any]) -> bool:
+def same_numbers(
+    program: ExportedProgram, other: ExportedProgram, examples: Sequence[Any], moved: Iterable[Sequence[Any]] = ()
+) -> bool:
     """Whether both programs give the same results for other numbers than those of the leaves: random floats, zeros,
-    other masks and other integers; and whether the shapes and element types on the way are those that it records.
+    other masks and other integers; whether the shapes and element types on the way are those that it records; and
+    whether they do for leaves of other sizes, `moved`, as far as both take these.
 
     An operator whose result has another shape or element type for other sizes gives the right numbers when torch runs
     it; what is made of the program takes for granted what is recorded.
@@ -166,6 +169,14 @@ def same_numbers(program: ExportedProgram, other: ExportedProgram, examples: Seq
             ours, theirs = rebuilt(program, run(program, leaves, checked.run)), rebuilt(other, run(other, leaves))
         same = len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))
         if not (same and checked.agrees):
+            return False
+    for leaves in moved:
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                ours, theirs = (rebuilt(each, run(each, leaves)) for each in (program, other))
+        except Exception:  # numbers that do not fit such sizes
+            continue
+        if not (len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))):
             return False
     return True
 

@@ -233,8 +233,11 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
         with quiet(LOGGER_OF_FAKE_TENSORS):
             other, _ = export(request, examples, trial.oblivious)
         change = Change(point, correspondence(captured.program, other))
+        metas = metas_of_program(other)
+        further = guards_of(shape_env_of(metas), other._guards_code, request.leaves, metas)
         same = same_graphs(captured.program, other, change)
-        right = same or same_numbers(captured.program, other, examples)
+        asked = [change.there(guard.expr) for guard in further if guard.expr is not None]
+        right = same or same_numbers(captured.program, other, examples, leaves_beside(trial, sizes, asked))
     except Exception as error:
         said = message(error, request.places, request.leaves)
         failed = Attempt(how, time.perf_counter() - start, said)
@@ -248,14 +251,26 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
         return attrs.evolve(captured, notes=(*captured.notes, note)) if refusal else captured
     reason = "the graph is the same" if same else "the model takes another way, and the results agree"
     where = f"at {next(iter(sizes.values()))}" if len(sizes) == 1 else "there"
-    metas = metas_of_program(other)
-    further = guards_of(shape_env_of(metas), other._guards_code, request.leaves, metas)
     return attrs.evolve(
         captured,
         guards=tuple(allowing(captured.guards, further, change)),
         range_constraints=captured.range_constraints | lower_ends(captured, point),
         notes=(*captured.notes, f"{at_sizes} is allowed: traced {where}, {reason}"),
     )
+
+
+def leaves_beside(trial: Trial, sizes: Mapping[str, int], asked: Sequence[Any]) -> Iterator[list[Any]]:
+    """Example leaves at sizes beside the example's of the names that `sizes` leave as they are, where the relations
+    that were `asked` hold: two programs that give the same for the example alone are not the same."""
+    hints = {p.expr.name: at(trial.request, p) for p in trial.places if p.is_plain}
+    names = [name for name in trial.names if name not in sizes]
+    for step in (1, 2, 3, -1, -2) if names else ():
+        moved = {**sizes, **{name: hints[name] + step * (1 + i % 2) for i, name in enumerate(names)}}
+        point = trial.point(moved)
+        if any(trial.holds(each, point) is sympy.false for each in asked):
+            continue
+        if all(moved[name] >= 0 and trial.allows(name, moved[name]) for name in names):
+            yield trial.narrow(moved)[1]
 
 
 def with_source(guard: Guard, point: Point, source: str) -> Guard:
