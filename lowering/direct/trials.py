@@ -170,7 +170,7 @@ def refused_together(found: Found) -> Iterator[Sizes]:
 
 def allows(found: Found, sizes: Sizes) -> bool:
     """Whether no condition refuses these sizes."""
-    return not refusing(found.guards, sizes)
+    return all(guard.is_of_data or holds(guard.expr, sizes) is not False for guard in found.guards)
 
 
 def refusing(guards: Iterable[Guard], sizes: Sizes) -> list[Guard]:
