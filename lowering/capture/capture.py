@@ -555,8 +555,7 @@ def of_graph(
     leaves = rename_leaves(leaves, input_names)
     env = shape_env_of(metas)
     symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
-    recorded = env.var_to_range if env else {}
-    ranges = ranges_of({s: recorded[s] for s in sorted(symbols, key=str) if s in recorded}, env)
+    ranges = ranges_of({s: r for s, r in env.var_to_range.items() if s in symbols} if env else {}, env)
     trace: Trace | None = module.meta.get(TRACE)
     ranges = unspecialized(ranges) if trace is None else {**unspecialized(ranges), **trace.ranges}
     known = {} if trace is None else trace.names

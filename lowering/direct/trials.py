@@ -91,7 +91,8 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
     if not ours < points_taken(other, points_around(other, request)):
         return found
     low = lowered_run(found.run, found.guards, found.run.request.ranges)
-    if not agreement(low, other.run, {}, sizes_beside(found, other.run, {})):
+    moved = (sizes for sizes in sizes_beside(found, other.run, {}) if allows(found, sizes))
+    if not agreement(low, other.run, {}, moved):
         return attrs.evolve(found, notes=(*found.notes, "the model computes something else for torch.jit.trace"))
     return attrs.evolve(other, notes=(*other.notes, "the model took the ways that it has for torch.jit.trace"))
 

@@ -77,7 +77,7 @@ def image_parts(model: Any) -> list[Part]:
     return [
         Part(EMBED, embedding, {"input_ids": ids}, {"input_ids": {0: BATCH, 1: SEQUENCE}}),
         seeing_part(model),
-        deciding_part(model, embedding, ids),
+        decoding_part(model, embedding, ids),
     ]
 
 
@@ -113,7 +113,7 @@ def seeing_part(model: Any) -> Part:
     return Part(SEE, Seeing(model).eval(), call, {key: {0: BATCH, 1: IMAGES} for key in call}, rewrite=True)
 
 
-def deciding_part(model: Any, embedding: nn.Module, ids: torch.Tensor) -> Part:
+def decoding_part(model: Any, embedding: nn.Module, ids: torch.Tensor) -> Part:
     """The language model behind embeddings and a cache: two embeddings behind three, the second row padded."""
     from transformers import DynamicCache
 
