@@ -89,7 +89,7 @@ def directly(
 
 
 def found_somehow(request: Request, trace: Callable[[Request], Found]) -> Found:
-    """What a trace finds; by the ways that the model takes in eager, where it raises in those that it has for exports."""
+    """What a trace finds; by the ways that the model takes in eager, where it raises in those for exports."""
     try:
         return trace(request)
     except IrkitError:
