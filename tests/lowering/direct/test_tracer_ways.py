@@ -1,4 +1,4 @@
-"""The ways that models have for TorchScript's tracer, which ask nothing of sizes, and those that they have for export."""
+"""The ways that models have for TorchScript's tracer, which ask nothing of sizes, and those for export."""
 
 from __future__ import annotations
 
