@@ -18,6 +18,7 @@ from irkit.core.types import DType, Tensor
 from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.capture.guards.comparisons import as_said
+from lowering.capture.guards.met_sizes import put_at_places, within_memory
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
@@ -227,6 +228,24 @@ def resized(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any
 def put_there(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """put(x, index, source): as many elements as places"""
     tracer.asked.equal(*(dims.product(each.shape) for each in args[1:3]))
+    return like_first(tracer, args, kwargs, twins)
+
+
+def put_at(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """index_put(x, indices, values) and its like: values that broadcast to what is there"""
+    x, *masks, indices, values = args[: 4 if isinstance(args[1], Value) else 3]
+    if not any(index is not None and index.dtype in (DType.BOOL, DType.UINT8) for index in indices):
+        places = [None if index is None else index.shape for index in indices]
+        for condition in put_at_places(x.shape, places, values.shape):
+            tracer.asked.required(condition)
+    return like_first(tracer, args, kwargs, twins)
+
+
+def put_in_strides(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """as_strided_scatter(x, part, size, stride, offset), whose part lies within the memory of x"""
+    offset = args[4] if len(args) > 4 else kwargs.get("storage_offset")
+    for condition in within_memory(args[0].shape, args[2], args[3], offset):
+        tracer.asked.required(condition)
     return like_first(tracer, args, kwargs, twins)
 
 
@@ -474,7 +493,8 @@ def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
     return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
 
 
-SCATTERS = "index_put index_copy index_add index_fill scatter scatter_add"
+SCATTERS = "index_copy index_add index_fill scatter scatter_add"
+PUTS = "index_put _unsafe_index_put _unsafe_masked_index_put_accumulate".split()
 UPSAMPLES = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
@@ -489,6 +509,7 @@ KNOWN = {
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
+    **dict.fromkeys((f"aten::{name}" for name in PUTS), put_at), "aten::as_strided_scatter": put_in_strides,
     **{f"aten::conv{n}d": convolved for n in (1, 2, 3)}, "aten::ctc_loss": aligned,
     "aten::trapz": by_trapezoids, "aten::trapezoid": by_trapezoids,
     **{f"aten::conv_transpose{n}d": convolved_back for n in (1, 2, 3)},

@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from lowering.capture.guards.guards import over_sizes
+from lowering.capture.guards.met_sizes import put_at_places, within_memory
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import OpOverload
 
@@ -29,6 +30,11 @@ _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adapt
 _TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
+_PUTS = frozenset(f"aten::{name}" for name in "index_put index_put_ _unsafe_index_put".split())
+_PUTS |= {"aten::_unsafe_masked_index_put_accumulate"}
+_STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter"))
+_MIDDLES = frozenset(("aten::median", "aten::nanmedian"))
+"""Operators that choose one element along a dimension, and give NaN for the middle of nothing at all."""
 _INDEXED = frozenset(("aten::index_reduce", "aten::index_add", "aten::index_copy"))
 _COMPARING = frozenset((
     *_WRITES, "aten::_softmax_backward_data", "aten::_log_softmax_backward_data", "aten::native_group_norm",
@@ -40,7 +46,7 @@ _COMPARING = frozenset((
 def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
     lets it through."""
-    some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
+    some = name in _CHOICES or name in _MIDDLES or name in _LOSSES or name == "aten::ctc_loss"
     if name in _ENDING:
         return False
     return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS, *_ADAPTIVE))
@@ -71,7 +77,10 @@ def takes_all_sizes(name: str) -> bool:
         _LOSSES,
         _TRAPEZOIDS,
         _INDEXED,
-        ("aten::diagonal_scatter", "aten::select", "aten::ctc_loss", "aten::bincount"),
+        _PUTS,
+        _STRIDED,
+        _MIDDLES,
+        ("aten::diagonal_scatter", "aten::select", "aten::ctc_loss", "aten::bincount", "aten::linalg_cond"),
     )
     begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
     return not any(name in each for each in some) and not name.startswith(begins)
@@ -97,7 +106,11 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from part_within(node, recorded, name == "aten::slice_scatter")
     elif name in _INDEXED:
         yield from one_index_each(node, recorded)
-    elif name in _CHOICES:
+    elif name in _PUTS:
+        yield from spread_to_places(node, recorded)
+    elif name in _STRIDED:
+        yield from strides_within(node, recorded)
+    elif name in _CHOICES or (name in _MIDDLES and (len(node.args) > 1 or "dim" in node.kwargs)):
         yield from something_to_choose(node, recorded, name == "aten::mode")
     elif name.startswith(_CONVOLUTIONS):
         yield from something_to_weigh(node)
@@ -130,6 +143,8 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
     elif name == "aten::pixel_unshuffle":  # which gives an image without pixels back as it is, with its sizes
         for size in dict.fromkeys(map(expression, recorded.shape)):
             yield from of_sizes(over_sizes(size) >= 1)
+    elif name == "aten::linalg_cond":  # which gives 0 for a matrix of nothing, without looking for singular values
+        yield from of_sizes(over_sizes(sympy.prod(map(expression, recorded.shape))) >= 1)
     elif name in _TRAPEZOIDS:
         # Of no integers torch gives integers, of some floats.
         size: Any = recorded.shape[node.kwargs.get("dim", -1)]  # type: ignore[index]
@@ -216,7 +231,10 @@ def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The conditions that a dimension reaches as far as the place that is read, where that place depends on sizes."""
-    index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else None
+    index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else node.args[2]
+    if type(index) is int and index not in (0, -1):
+        size = over_sizes(expression(recorded.shape[node.args[1]]))  # type: ignore[index]
+        yield from of_sizes(size >= (index + 1 if index > 0 else -index))
     if isinstance(index, torch.SymInt):
         place, size = index.node.expr, expression(recorded.shape[node.args[1]])  # type: ignore[index]
         # Of an empty dimension torch does say that nothing can be taken.
@@ -281,6 +299,39 @@ def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     pairs += [pair for i, pair in enumerate(zip(recorded.shape, rows.shape, strict=False)) if i != axis]
     for size, other in pairs:
         yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
+
+
+def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that values broadcast to the places that they are put at, where these are no masks."""
+    *_, indices, new = node.args[: 4 if isinstance(node.args[1], Node) else 3]
+    found = [None if each is None else each.meta["val"] for each in indices]  # type: ignore[union-attr]
+    if not any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in found):
+        places = [None if each is None else sizes_of(each) for each in found]
+        for condition in put_at_places(sizes_of(recorded), places, sizes_of(new.meta["val"])):  # type: ignore[union-attr]
+            yield from of_sizes(condition)
+
+
+def strides_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The condition that a strided view ends within the memory that it is a view of."""
+    target: Any = node.target
+    given = {**dict(zip((a.name for a in target._schema.arguments), node.args, strict=False)), **node.kwargs}
+    parts: Any = [*given["size"], *given["stride"], given.get("storage_offset") or 0]
+    *ends, begin = (expression(each.meta["val"] if isinstance(each, Node) else each) for each in parts)
+    half = len(ends) // 2
+    for condition in within_memory(sizes_of(recorded), list(map(over_sizes, ends[:half])), ends[half:], begin):
+        yield from of_sizes(over_sizes(condition))
+
+
+def one_length(xs: Sequence[Any]) -> Iterator[Any]:
+    """The conditions that tensors which nodes give have one length, as what a scan walks along."""
+    found = [sizes_of(each.meta["val"])[0] for each in xs]
+    for other in found[1:]:
+        yield from of_sizes(sympy.Eq(found[0], other))
+
+
+def sizes_of(recorded: torch.Tensor) -> list[Any]:
+    """The sizes of a recorded tensor, which may be 0, as expressions in torch's symbols."""
+    return [over_sizes(expression(size)) for size in recorded.shape]
 
 
 def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:
