@@ -133,6 +133,47 @@ def test_sizes_that_only_a_kernel_compares_are_conditions(name: str, capture: st
         answers(program, function, shapes)
 
 
+def reflected(x: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.householder_product(x, tau)
+
+
+def bilinear(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.bilinear(x, y, torch.ones(2, 3, 4), torch.ones(2))
+
+
+def transposed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.conv_transpose1d(x, weight, stride=2, padding=1, output_padding=1, dilation=2)
+
+
+TOLD: dict[str, tuple[Callable[..., Any], Shapes, list[Shapes], list[Shapes]]] = {
+    "householder_product": (reflected, ((5, 5), (5,)),
+        [((7, 6), (4,)), ((5, 5), (0,)), ((4, 1), (1,)), ((2, 0), (0,))], [((3, 4), (2,)), ((4, 3), (4,))]),
+    "bilinear": (bilinear, ((8, 3), (8, 4)),
+        [((1, 3), (1, 4)), ((0, 3), (0, 4)), ((9, 3), (9, 4))], [((2, 3), (3, 4)), ((2, 2), (2, 4))]),
+    "group_norm": (lambda x, w: F.group_norm(x, 2, w), ((1, 6, 3), (6,)),
+        [((1, 8, 3), (8,)), ((1, 4, 5), (4,))], [((1, 7, 3), (7,)), ((1, 6, 3), (4,))]),
+    "tensorinv": (lambda x: torch.linalg.tensorinv(x.exp(), ind=2), ((2, 3, 6),),
+        [((1, 1, 1),), ((2, 0, 0),)], [((2, 3, 5),), ((1, 2, 1),)]),
+    "tensorsolve": (lambda x, y: torch.linalg.tensorsolve(x, y), ((2, 3, 6), (2, 3)),
+        [((1, 1, 1), (1, 1)), ((2, 4, 8), (2, 4)), ((2, 0, 0), (2, 0))], [((2, 3, 5), (2, 3)), ((2, 3, 6), (2, 2))]),
+    "slice_scatter": (lambda x, y: x.slice_scatter(y, 0, 0, 4), ((4, 4), (4, 4)),
+        [((4, 2), (4, 2)), ((7, 5), (4, 5)), ((2, 3), (2, 3)), ((0, 3), (0, 3))], [((7, 5), (5, 5)), ((4, 3), (4, 4))]),
+    "conv_transpose": (transposed, ((1, 3, 4), (3, 2, 3)),
+        [((1, 3, 1), (3, 2, 3)), ((1, 2, 1), (2, 4, 2)), ((1, 1, 3), (1, 2, 1))], [((1, 3, 1), (3, 2, 0))]),
+    "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x[None], 1), ((4, 4),), [((0, 4),), ((4, 0),), ((1, 1),)], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_an_operator_requires_is_told_for_all_sizes(name: str) -> None:
+    function, example, taken, refused = TOLD[name]
+    program = program_of(function, example, "direct")
+    for shapes in (example, *taken):
+        assert answers(program, function, shapes) == "taken", shapes
+    for shapes in refused:
+        assert answers(program, function, shapes) == "refused by eager", shapes
+
+
 @pytest.mark.parametrize("shapes", [((1, 4), (4, 4)), ((4, 4), (1, 4)), ((4, 1), (4, 4)), ((6, 3), (2, 3))])
 def test_a_mask_of_other_names_chooses_what_eager_does(shapes: Shapes) -> None:
     program = program_of(chosen, ((4, 4), (4, 4)), "direct")
