@@ -25,7 +25,7 @@ TRIES = 30
 
 def sizes_moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[str, Any]:
     """New sizes for the symbols of a condition that the `others` break: some that no condition excludes, as far from
-the example's as is found, else the example's own, also of what these are held against."""
+    the example's as is found, else the example's own, also of what these are held against."""
     names = [s.name for s in dims.symbols_of(condition) if s.name in asked.hints]
     example = {name: asked.hints[name] for name in names}
     if isinstance(condition, sympy.Eq) and len(names) == 1:

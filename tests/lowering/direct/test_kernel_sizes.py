@@ -119,6 +119,7 @@ COMPARED: dict[str, tuple[Callable[..., Any], Shapes, list[Shapes]]] = {
     "select": (lambda x: x[:, 2], ((4, 4),), [((4, 2),), ((4, 1),), ((1, 3),)]),
     "select from behind": (lambda x: x[:, -3], ((4, 4),), [((4, 2),), ((4, 3),)]),
     "cond": (lambda x: torch.linalg.cond(x), ((4, 4),), [((0, 4),), ((4, 0),), ((1, 3),)]),
+    "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x[None], 2), ((4, 4),), [((0, 4),), ((2, 0),), ((2, 6),)]),
     "cross entropy": (cross_entropy, ((2, 5, 3, 3), (2, 3, 3)), [((2, 5, 16, 3), (2, 7, 3))]),
 }  # fmt: skip
 
