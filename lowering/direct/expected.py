@@ -19,10 +19,15 @@ from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.met_sizes import put_at_places, within_memory
-from lowering.direct.kernel_sizes.linear_algebra import bilinear, inverted, least_squares, reflected, solved, unpacked
-from lowering.direct.kernel_sizes.meeting import same_size
+from lowering.direct.kernel_sizes.linear_algebra import (
+    least_squares,
+    reflections,
+    tensor_inverse,
+    tensor_solution,
+    unpacked_factors,
+)
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tracer import Tracer
+from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
 from lowering.records.types import DTYPES
 from lowering.tensors.shaping import slice_bounds
@@ -312,7 +317,7 @@ def convolved_back(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any)
         around = dims.add(dims.mul(dims.sub(size, 1), dilation), dims.sub(more, dims.mul(pad, 2)))
         rest = dims.add(dims.mul(dims.sub(image[axis - len(kernel)], 1), step), around)
         if not dims.are_numbers((rest,)):
-            tracer.asked.required(sympy.Ge(rest, 0))
+            tracer.asked.required(sympy.Ge(dims.add(rest, 1), 1))
 
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -348,6 +353,27 @@ def match_channels(tracer: Tracer, given: Mapping[str, Any], within: int, out: i
     same_size(tracer, given["input"].shape[1 - weight.rank], of_weight[within])
     if isinstance(bias, Value) and bias.rank:
         same_size(tracer, bias.shape[0], of_weight[out])
+
+
+def same_size(tracer: Tracer, one: Any, other: Any) -> None:
+    """Keeps that two dimensions are equal. Raises Alike where both are names, LoweringError where the example's are
+    not."""
+    named = all(type(d) is not int and d.is_Symbol and d.name in tracer.named for d in (one, other))
+    if named and one != other and tracer.asked.hint(one) == tracer.asked.hint(other):
+        raise Alike({one: other}, tracer.line())
+    tracer.asked.equal(one, other)
+
+
+def bilinear(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+    """bilinear(x, y, weight, bias): as many rows of x as of y, with as many features as the weight has"""
+    x, y, weight, *bias = (*args, *kwargs.values())
+    for one, other in zip(x.shape[:-1], y.shape[:-1], strict=True):
+        same_size(tracer, one, other)
+    for one, other in ((x.shape[-1], weight.shape[1]), (y.shape[-1], weight.shape[2])):
+        same_size(tracer, one, other)
+    for each in bias:
+        if isinstance(each, Value):
+            same_size(tracer, each.shape[0], weight.shape[0])
 
 
 def in_groups(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
@@ -474,9 +500,10 @@ BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
-    "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
-    "aten::bilinear": bilinear, "aten::linalg_householder_product": reflected, "aten::orgqr": reflected,
-    "aten::linalg_tensorinv": inverted, "aten::linalg_tensorsolve": solved, "aten::group_norm": in_groups,
+    "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked_factors,
+    "aten::bilinear": bilinear, "aten::linalg_householder_product": reflections, "aten::orgqr": reflections,
+    "aten::linalg_tensorinv": tensor_inverse, "aten::linalg_tensorsolve": tensor_solution,
+    "aten::group_norm": in_groups,
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,
     "aten::select": row_of, "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,

@@ -8,43 +8,28 @@ from typing import Any
 import sympy
 
 from irkit import dims
-from irkit.core.ir import Value
 from irkit.core.types import Tensor
-from lowering.direct.kernel_sizes.meeting import met_size, same_size
-from lowering.direct.tracer import Tracer
 from lowering.records.types import DTYPES
 
 
-def bilinear(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
-    """bilinear(x, y, weight, bias): as many rows of x as of y, with as many features as the weight has"""
-    x, y, weight, *bias = (*args, *kwargs.values())
-    for one, other in zip(x.shape[:-1], y.shape[:-1], strict=True):
-        same_size(tracer, one, other)
-    for one, other in ((x.shape[-1], weight.shape[1]), (y.shape[-1], weight.shape[2])):
-        same_size(tracer, one, other)
-    for each in bias:
-        if isinstance(each, Value):
-            same_size(tracer, each.shape[0], weight.shape[0])
-
-
-def reflected(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+def reflections(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
     """householder_product(x, tau): at least as many rows as columns, and as many of these as reflections"""
     x, tau = (*args, *kwargs.values())[:2]
     for one, other in zip(x.shape[:-2], tau.shape[:-1], strict=True):
-        same_size(tracer, one, other)
+        tracer.asked.equal(one, other)
     rows, columns = x.shape[-2:]
     for more, less in ((rows, columns), (columns, tau.shape[-1])):
         if not dims.are_numbers((more, less)):
             tracer.asked.required(sympy.Ge(sympy.sympify(more), sympy.sympify(less)))
 
 
-def inverted(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+def tensor_inverse(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
     """tensorinv(x, ind): as many elements along the first dimensions as along the others"""
     shape, count = args[0].shape, args[1] if len(args) > 1 else kwargs.get("ind", 2)
     tracer.asked.equal(dims.product(shape[:count]), dims.product(shape[count:]))
 
 
-def solved(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+def tensor_solution(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
     """tensorsolve(a, b, dims): a begins with the dimensions of b, but for those that are moved behind, and has as many
     elements along the others"""
     a, b = args[:2]
@@ -54,7 +39,7 @@ def solved(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins
     tracer.asked.equal(dims.product(shape[: b.rank]), dims.product(b.shape))
 
 
-def unpacked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+def unpacked_factors(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """lu_unpack(factors, pivots): as many pivots as the smaller side of a matrix is long, for each of them"""
     factors, pivots = args[:2]
     wanted = (*factors.shape[:-2], dims.minimum(*factors.shape[-2:]))
@@ -63,7 +48,7 @@ def unpacked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
     return None
 
 
-def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+def least_squares(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """linalg_lstsq(a, b): residuals where matrices are higher than wide. Batches of matrices are broadcast."""
     a, b = args[:2]
     kind = (args[3] if len(args) > 3 else kwargs.get("driver")) or "gelsy"
@@ -85,3 +70,13 @@ def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
         (*batch, least) if kind in ("gelsd", "gelss") else (0,),
     )  # fmt: skip
     return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
+
+
+def met_size(tracer: Any, size: Any, other: Any, broadcast: bool) -> Any:
+    """The size of a result that two of operands tell: equal ones or, of a batch, one of them 1 in the example."""
+    if broadcast and tracer.asked.hint(size) != tracer.asked.hint(other):
+        one, many = (size, other) if tracer.asked.hint(size) == 1 else (other, size)
+        tracer.asked.equal(one, 1)
+        return many
+    tracer.asked.equal(size, other)
+    return size
