@@ -170,9 +170,11 @@ def main(arguments: Sequence[str]) -> int:
             for _ in range(given.runs):
                 for way in (w for w in ways if w not in given.without.split(",")):
                     spent, result = seconds(ways[way])
+                    if isinstance(result, str):  # the time until a refusal is no time to a file
+                        refused = result
+                        continue
                     least[way] = min(spent, least.get(way, spent))
                     nodes = result if way == "direct" else nodes
-                    refused = result if isinstance(result, str) else refused
         texts = [f"{way} {spent:.2f}" for way, spent in least.items()]
         alone = least.get("torch.export")
         ratio = "" if alone is None else f"  direct : torch.export {least['direct'] / alone:.3f}"
