@@ -90,9 +90,9 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
         return found
     if not ours < points_taken(other, points_around(other, request)):
         return found
-    low = lowered_run(found.run, found.guards, found.run.request.ranges)
+    low = lowered_run(other.run, other.guards, other.run.request.ranges)
     moved = (sizes for sizes in sizes_beside(found, other.run, {}) if allows(found, sizes))
-    if not agreement(low, other.run, {}, moved):
+    if not agreement(low, found.run, {}, moved):  # whatever the first checks of data must be checked by the other
         return attrs.evolve(found, notes=(*found.notes, "the model computes something else for torch.jit.trace"))
     return attrs.evolve(other, notes=(*other.notes, "the model took the ways that it has for torch.jit.trace"))
 
@@ -430,14 +430,12 @@ def branch_there(found: Found, low: Lowered, other: Run) -> Watched | None:
 
 def agreement(low: Lowered, other: Run, point: Sizes, moved: Iterable[Sizes]) -> str:
     """How another run gives what a graph gives, also at other sizes, in words; empty where it does not."""
-    graph, there = bare(low.watched.whole), lowered_run(other, other.guards, other.request.ranges)
+    there = lowered_run(other, other.guards, other.request.ranges)
+    ours, theirs = ({check.text: check for check in each.checks} for each in (low, there))
+    if there.outputs != low.outputs or not theirs.keys() <= ours.keys():
+        return ""  # what is checked here and not there is checked there, too
+    graph = bare(Watched.of(low.graph, [ours[text] for text in theirs]).whole)
     again = bare(there.watched.whole)
-    if there.outputs != low.outputs:
-        return ""
-    if len(graph.results) != len(again.results):  # what is checked here and not there is checked there, too
-        if not {check.text for check in there.checks} <= {check.text for check in low.checks}:
-            return ""
-        graph, again = bare(low.graph), bare(there.graph)
     if equal_at(point, graph, again) or again == graph:  # weights are read last
         return SAME
     return "the model takes another way, and the results agree" if numbers_agree(graph, again, other, moved) else ""

@@ -57,6 +57,26 @@ class OtherResults(torch.nn.Module):
         return x * 2 if x.shape[0] < 4 else x
 
 
+class AskingData(torch.nn.Module):
+    """The way for the tracer takes all sizes and asks nothing of data; the other computes something else for some."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not is_traced() and x.shape[0] < 6:
+            return x.abs() if (x > 0).all() else x * 2
+        return x.abs()
+
+
+class AskingOtherData(torch.nn.Module):
+    """Either way asks one thing of data, and each another."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if is_traced():
+            return x.abs() if (x < 9).all() else x
+        if x.shape[0] < 6:
+            return x.abs() if (x > 0).all() else x * 2
+        return x.abs()
+
+
 SIZES = {0: "n", 2: "high", 3: "wide"}
 
 
@@ -86,6 +106,15 @@ def test_the_way_for_the_tracer_is_left_where_its_results_are_others() -> None:
     assert "the model computes something else for torch.jit.trace" in program.report.notes
     with pytest.raises(irkit.IrkitError):
         program(torch.randn(4, 4))
+
+
+@pytest.mark.parametrize("model", [AskingData(), AskingOtherData()])
+def test_the_way_for_the_tracer_is_left_where_the_other_asks_more_of_data(model: torch.nn.Module) -> None:
+    program = irkit.to_onnx(model, (torch.ones(4, 3),), dynamic_shapes=({0: "n"},))
+    assert program(x := torch.ones(5, 3)).equal(model(x))
+    assert "the model computes something else for torch.jit.trace" in program.report.notes
+    with pytest.raises(irkit.ContractError):
+        program(-torch.ones(4, 3))
 
 
 def test_nothing_is_run_twice_where_sizes_do_not_vary() -> None:
