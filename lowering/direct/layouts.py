@@ -112,6 +112,24 @@ def settle_sharing(tracer: Tracer, of: Handle, made: Any) -> None:
     keep_answer(tracer, of, shares)
 
 
+def settle_view(tracer: Tracer, of: Handle, made: Any) -> None:
+    """Keeps that sizes are such that a part of a tensor, or one whose elements lie in another order, has a view: torch
+    refuses some of other sizes than the example's."""
+
+    def has_view(sizes: Mapping[str, Any]) -> bool:
+        base = replay_tensor(tracer, of, sizes)
+        try:
+            carried_out(tracer, made, sizes, of, base)
+        except REFUSED as refused:
+            return INCOMPATIBLE not in str(refused)
+        return True
+
+    keep_answer(tracer, of, has_view)
+
+
+INCOMPATIBLE = "view size is not compatible"
+
+
 def replay_tensor(tracer: Tracer, handle: Handle, sizes: Mapping[str, Any]) -> torch.Tensor:
     """A tensor on the meta device for other sizes of the names, laid out as the views of the model lay it."""
     if handle.made is None:

@@ -35,7 +35,8 @@ from lowering.direct.converting import (
 from lowering.direct.data import DATA, compute_nothing, seeded_draw
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
-from lowering.direct.layouts import QUESTIONS, settle_sharing
+from lowering.direct.layouts import QUESTIONS, settle_sharing, settle_view
+from lowering.direct.meta_device.arguments import lying_as
 from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
 from lowering.direct.requirements import (
@@ -282,9 +283,10 @@ def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
 
 
 def real(tracer: Tracer, given: Any) -> Any:
-    """An argument with the example's own numbers."""
+    """An argument with the example's own numbers, which lie in memory as torch lays them: views are refused by that."""
     if isinstance(given, torch.Tensor):
-        return tensor_of(tracer.example(tracer.read(tracer.handle(given))))
+        handle = tracer.handle(given)
+        return lying_as(handle.twin, tensor_of(tracer.example(tracer.read(handle))))
     if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
         return given.node.hint
     if isinstance(given, list | tuple):
@@ -313,6 +315,8 @@ def wrapped(
         of = next((h for h in map(tracer.handle, given) if h.key == key), None)
         settle = sharing_to_all(tracer, func, call_args, given)
         if of is not None:
+            if func._schema.name == "aten::view" and (of.lenses or not of.twin.is_contiguous()):
+                settle_view(tracer, of, (func, *handled(tracer, call_args), index))
             lens = lens_of(tracer, func, args, kwargs, of, results, index)
             of.memory.doubtful += settle
             found = tracer.view(twin, of, lens, value, name)

@@ -41,6 +41,17 @@ def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
 
 
+def lying_as(twin: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """The same numbers with the strides of a twin; as they are where some elements of that share their memory, but for
+    those of an expanded axis."""
+    if twin.is_contiguous() or twin.shape != numbers.shape:
+        return numbers
+    once = tuple([slice(0, 1) if step == 0 else slice(None) for step in twin.stride()])
+    made = torch.empty_strided(numbers[once].shape, twin.stride(), dtype=numbers.dtype)
+    shared = torch._debug_has_internal_overlap(made) == 1
+    return numbers if shared else made.copy_(numbers[once]).expand(twin.shape)
+
+
 def on_cpu(given: Any) -> Any:
     """An argument with its tensors on the CPU."""
     if isinstance(given, list | tuple):

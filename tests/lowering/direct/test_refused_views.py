@@ -1,0 +1,65 @@
+"""Views that torch refuses for how elements lie in memory, of the example or of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import irkit
+
+Model = Callable[[torch.Tensor], torch.Tensor]
+REFUSED: dict[str, Model] = {
+    "turned": lambda x: x.t().view(-1),
+    "a part": lambda x: x[:, :2].view(-1),
+    "turned, of two axes": lambda x: x.transpose(0, 1).view(2, -1),
+    "expanded": lambda x: x[:, :1].expand(-1, 3).view(-1),
+    "as another": lambda x: x.t().view_as(x),
+    "of the operator": lambda x: torch.ops.aten.view.default(x.t(), [-1]),
+}
+TAKEN: dict[str, Model] = {
+    "an axis more": lambda x: x.t().view(3, -1, 1),
+    "rows split": lambda x: x[:, :2].view(-1, 2, 1),
+    "of rows": lambda x: x[1:].view(-1),
+    "of another order": lambda x: x.t().contiguous().view(-1),
+    "overlapping": lambda x: x.reshape(-1).unfold(0, 2, 1)[:1].view(-1),
+}
+ROWS = ({0: "n"},)
+
+
+@pytest.mark.parametrize("model", REFUSED.values(), ids=REFUSED)
+def test_a_view_that_torch_refuses_of_the_example_is_refused(model: Model) -> None:
+    with pytest.raises(RuntimeError):
+        model(x := torch.randn(4, 3))
+    for shapes in (None, ROWS):
+        with pytest.raises(irkit.IrkitError, match="view size"):
+            irkit.to_onnx(model, (x,), dynamic_shapes=shapes, capture="direct")
+
+
+@pytest.mark.parametrize("model", [REFUSED["turned"], REFUSED["a part"], REFUSED["expanded"]])
+def test_a_view_that_torch_takes_of_one_row_only_is_for_that(model: Model) -> None:
+    try:
+        program = irkit.to_onnx(model, (torch.randn(1, 3),), dynamic_shapes=ROWS, capture="direct")
+    except irkit.CaptureError as refused:
+        assert "works for 1 only" in str(refused)
+        return
+    for rows in (0, 1):
+        assert program(x := torch.randn(rows, 3)).equal(model(x))
+    for rows in (2, 5):
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(rows, 3))
+
+
+@pytest.mark.parametrize("rows", [4, 1])
+@pytest.mark.parametrize("model", TAKEN.values(), ids=TAKEN)
+def test_a_view_that_torch_takes_of_all_sizes_is_taken_of_them(model: Model, rows: int) -> None:
+    program = irkit.to_onnx(model, (torch.randn(rows, 3),), dynamic_shapes=ROWS, capture="direct")
+    for other in (0, 1, 2, 7):
+        try:
+            expected = model(x := torch.randn(other, 3))
+        except RuntimeError:
+            with pytest.raises(irkit.ContractError):
+                program(x)
+            continue
+        assert program(x).equal(expected)
