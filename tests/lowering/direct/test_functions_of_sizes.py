@@ -55,6 +55,11 @@ OF_ROWS: dict[str, Function] = {
     "fftfreq": lambda x: x * torch.fft.fftfreq(x.size(-1)),
     "fftfreq by a distance": lambda x: x * torch.fft.fftfreq(x.size(-1), d=1 / x.size(-1), dtype=torch.float64),
     "rfftfreq": lambda x: x[..., : x.size(-1) // 2 + 1] * torch.fft.rfftfreq(x.size(-1), 0.5)[: x.size(-1)],
+    "combinations": lambda x: torch.combinations(x[0, 0]),
+    "combinations of three": lambda x: torch.combinations(torch.arange(x.size(2)), r=3),
+    "combinations, repeated": lambda x: torch.combinations(x[0, 0], 2, with_replacement=True),
+    "vander": lambda x: torch.vander(x[0, 0], x.size(0)),
+    "vander, rising": lambda x: torch.vander((8 * x[0, 0]).int(), increasing=True),
     "as_tensor": lambda x: x * torch.as_tensor(x.size(0), dtype=torch.float32, device=x.device),
     "tensor": lambda x: x * torch.tensor([[x.size(0)], [x.size(2)], [1]]),
 }
