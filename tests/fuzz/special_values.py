@@ -1,0 +1,49 @@
+"""Every pointwise operator of torch at special values, by a file of irkit on ONNX Runtime, against eager.
+
+Zeros of both signs, the least and the greatest numbers of a type, neighbours of 1, infinities and NaN. The file must
+give NaN and infinities where eager does, zeros of the same sign, and other numbers that are no further from the truth
+than eager's are, but for `BOUNDS` units in the last place. The truth is eager's answer in float64; in float64 itself it
+is what mpmath says with 40 digits, of operators that it has, else eager's answer. What ONNX Runtime's own kernels do
+otherwise stands in `tests/support/special_values.py`, each with its reason.
+
+    python -m tests.fuzz.special_values --only erfinv,log1p --types float32,float64
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+
+import torch
+
+from tests.support.special_values import KNOWN, OPERATORS, TYPES, known_of, unexpected
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints what differs, by operator; the exit status says whether something does that has no name."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="names of operators, separated by commas")
+    parser.add_argument("--types", default=",".join(TYPES), help="element types")
+    parser.add_argument("--all", action="store_true", help="print the named exceptions too")
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    failed = run = 0
+    for name in given.only.split(",") if given.only else OPERATORS:
+        for kind in given.types.split(","):
+            for optimize in (True, False):
+                found = unexpected(name, kind, optimize, () if given.all else known_of(name, kind))
+                run += found is not None
+                if found:
+                    failed += 1
+                    print(f"{name:32} {kind:9} {'optimized' if optimize else 'as it is':9} {'; '.join(found)}", flush=True)
+    print(f"{run} programs, {failed} of them differ; {len(KNOWN)} exceptions are named")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
