@@ -9,6 +9,7 @@ import math
 
 from irkit.build import op
 from irkit.core.ir import Value
+from irkit.core.types import DType
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import scalar
 from passes.legal.float64.functions import erf_near, erfc, log1p, scaled_tail
@@ -16,6 +17,8 @@ from passes.legal.float64.functions import erf_near, erfc, log1p, scaled_tail
 # Abramowitz and Stegun, 26.2.23: the quantile of the normal distribution to 4.5e-4, from t = sqrt(-2 * log(p)).
 _ABOVE = (2.515517, 0.802853, 0.010328)
 _BELOW = (1.0, 1.432788, 0.189269, 0.001308)
+NEAR = 1e-9
+"""Up to here the second term of the series of erfinv is below 2**-52 of the first."""
 STEPS = 2
 """Halley's steps: each triples the number of good digits."""
 
@@ -39,7 +42,9 @@ def erfinv(x: Value) -> Value:
     """The number whose erf is x; NaN beyond -1 and 1."""
     size = op.Abs(x)
     found = inverse(size, op.Sub(1, size))
-    return op.Where(op.Less(x, 0), op.Neg(found), found)
+    signed = op.Where(op.Less(x, 0), op.Neg(found), found)
+    # The first term of the series near 0, where the steps above lose the digits, and the sign of 0.
+    return op.Where(op.Greater(size, NEAR), signed, op.Mul(x, math.sqrt(math.pi) / 2))
 
 
 def ndtri(p: Value) -> Value:
@@ -55,7 +60,9 @@ def log_ndtr(x: Value) -> Value:
     size = op.Mul(op.Abs(x), math.sqrt(0.5))
     t, exponent = scaled_tail(size)
     tail = op.Add(op.Sub(exponent, op.Mul(size, size)), op.Log(op.Mul(t, 0.5)))
-    return op.Where(op.Less(x, -1), tail, log1p(op.Mul(erfc(op.Mul(x, math.sqrt(0.5))), -0.5)))
+    right = op.Mul(erfc(op.Mul(x, math.sqrt(0.5))), -0.5)
+    above = op.Where(op.Cast(right, to=DType.BOOL), log1p(right), right)  # -0.0 far to the right
+    return op.Where(op.Less(x, -1), tail, above)
 
 
 def erfcx(x: Value) -> Value:

@@ -35,7 +35,7 @@ def aten_hardtanh(self: Value, min_val: Number = -1, max_val: Number = 1) -> Val
 def aten_leaky_relu(self: Value, negative_slope: float = 0.01) -> Value:
     """self above zero, negative_slope * self below."""
     if not held(self, negative_slope):
-        return op.Where(op.Less(self, 0), op.Mul(self, scalar(negative_slope, self.dtype)), self)
+        return op.Where(op.Greater(self, 0), self, op.Mul(self, scalar(negative_slope, self.dtype)))
     return op.LeakyRelu(self, alpha=negative_slope)
 
 
@@ -67,7 +67,7 @@ def aten_rrelu(self: Value, lower: float = 0.125, upper: float = 1 / 3, training
 
 def aten_threshold(self: Value, threshold: Number, value: Number) -> Value:
     """self above the threshold, else `value`."""
-    x = widen(self) if is_beyond(threshold, self.dtype) else self
+    x = widen(self)  # of half numbers in f32, whose digits torch's threshold has
     below = op.LessOrEqual(x, scalar(threshold, x.dtype))
     return op.Where(below, scalar(value, self.dtype), self)
 
@@ -126,7 +126,7 @@ def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Num
     grown = op.Elu(x) if abs(slope) <= STEEP else aten_expm1(x)
     below = op.Mul(grown, scalar(slope, self.dtype))
     above = self if scale == 1 else op.Mul(self, scalar(scale, self.dtype))
-    return op.Where(op.LessOrEqual(self, 0), below, above)
+    return op.Where(op.Less(self, 0), below, above)
 
 
 def aten_celu(self: Value, alpha: Number = 1.0) -> Value:
@@ -179,7 +179,7 @@ def aten_softplus(self: Value, beta: Number = 1, threshold: Number = 20) -> Valu
 
 def aten_log_sigmoid(self: Value) -> Value:
     """log(sigmoid(self))"""
-    return op.Neg(op.Softplus(op.Neg(self)))
+    return op.Sub(0, op.Softplus(op.Neg(self)))  # whose zero is 0, as torch's is
 
 
 def aten_log_sigmoid_forward(self: Value) -> tuple[Value, Value]:

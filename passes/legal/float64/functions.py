@@ -33,9 +33,12 @@ def horner(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def odd(x: Value, positive: Value) -> Value:
-    """A function with f(-x) = -f(x), from its values for abs(x); x itself where it is 0, which keeps its sign."""
+    """A function with f(-x) = -f(x), from its values for abs(x); x itself where it is 0, which keeps its sign.
+
+    ONNX Runtime's Where keeps the sign of a zero of its last operand only.
+    """
     signed = op.Where(op.Less(x, number(x, 0)), op.Neg(positive), positive)
-    return op.Where(op.Equal(x, number(x, 0)), x, signed)
+    return op.Where(op.Cast(x, to=DType.BOOL), signed, x)
 
 
 def log1p(x: Value) -> Value:
@@ -194,6 +197,11 @@ def gelu(x: Value) -> Value:
 # ---------------------------------------------------------------------------------------------- activations
 
 
+def sigmoid(x: Value) -> Value:
+    """1 / (1 + exp(-x))"""
+    return op.Reciprocal(op.Add(op.Exp(op.Neg(x)), number(x, 1)))
+
+
 def softplus(x: Value) -> Value:
     """log(1 + exp(x)), as max(x, 0) + log1p(exp(-abs(x)))"""
     return op.Add(op.Max(x, number(x, 0)), log1p(op.Exp(op.Neg(op.Abs(x)))))
@@ -333,6 +341,6 @@ DOUBLES: Mapping[str, Expansion] = MappingProxyType({
     "LayerNormalization": layer_normalization, "MeanVarianceNormalization": mean_variance_normalization,
     "RMSNormalization": rms_normalization,
     "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
-    "LogSoftmax": log_softmax,
+    "LogSoftmax": log_softmax, "Sigmoid": unary(sigmoid),
 })  # fmt: skip
 """The expansion of each operator whose operands are float64."""

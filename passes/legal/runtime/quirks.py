@@ -79,6 +79,8 @@ REFUSED: tuple[Quirk, ...] = (
     Quirk("log_softmax_of_nan", ("LogSoftmax",), "float64",
           "ONNX Runtime gives numbers for rows of f64 with NaN or inf, whose LogSoftmax is NaN",
           "differences of logarithms", lambda v: is_of(v, DType.DOUBLE)),
+    Quirk("tail_of_sigmoid", ("Sigmoid",), "float64", "ONNX Runtime gives 0 for the Sigmoid of f64 far below 0",
+          "1 / (1 + Exp(-x))", lambda v: is_of(v, DType.DOUBLE)),
     Quirk("linear_of_halves", ("Add",), "a vector added to a product of 16 bits",
           "ONNX Runtime rounds a product of 16 bits once more before a vector is added to it", "both in float32",
           lambda v: linear_of_halves(v) is not None),
