@@ -11,6 +11,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.elementwise.arithmetic import aten_fmod
 from lowering.aten.reduction.reduce import some
+from lowering.tensors.pieces import widen
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
 
@@ -39,8 +40,10 @@ def aten_lgamma(self: Value) -> Value:
     body = op.Sub(op.Mul(op.Add(y, 0.5), op.Log(t)), t)
     value = op.Add(op.Add(body, op.Log(series)), 0.5 * math.log(2 * math.pi))
     fraction = op.Sub(x, op.Round(x))  # sin(pi x) has the period of whole numbers, but for the sign
-    sine = op.Abs(op.Sin(op.Mul(fraction, math.pi)))
-    reflected = op.Sub(op.Sub(math.log(math.pi), op.Log(sine)), value)
+    size = op.Abs(fraction)
+    sine = op.Div(op.Sin(op.Mul(size, math.pi)), math.pi)
+    sine = op.Where(op.Less(size, 1e-9), size, sine)  # pi times the least numbers has no digits
+    reflected = op.Sub(op.Neg(op.Log(sine)), value)
     result = op.Where(low, reflected, value)
     pole = op.Or(op.IsInf(x), op.And(low, op.Equal(fraction, 0)))
     root = op.Equal(op.Mul(op.Sub(x, 1), op.Sub(x, 2)), 0)
@@ -75,11 +78,11 @@ def aten_digamma(self: Value) -> Value:
 
 def aten_mvlgamma(self: Value, p: int) -> Value:
     """The logarithm of the gamma function of p dimensions."""
-    x = to_float(self)
+    x = widen(to_float(self))
     result = scalar(p * (p - 1) / 4 * math.log(math.pi), x.dtype)
     for i in range(p):
         result = op.Add(result, aten_lgamma(op.Sub(x, i / 2) if i else x))
-    return result
+    return cast(result, to_float(self).dtype)
 
 
 # ---------------------------------------------------------------------------------------------- numbers and their bits

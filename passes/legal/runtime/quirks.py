@@ -38,6 +38,7 @@ from passes.legal.runtime.refusals import (
 from passes.legal.runtime.texts import drops_texts, splits_nothing
 
 SEEN = "1.31.1"
+KEPT = "the same; to write it otherwise would take time at every call"
 ISSUES = "https://github.com/microsoft/onnxruntime/issues/"
 PULLS = "https://github.com/microsoft/onnxruntime/pull/"
 
@@ -255,6 +256,18 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           by="converters, which put last what may be -0.0"),
     Quirk("zero_of_selu", ("Selu",), "-0.0", "it gives 0.0",
           "the same; to write it otherwise would take time at every call", by="nothing: the sign of zero is lost"),
+    Quirk("zero_first_added", ("ReduceSum", "ReduceMean", "CumSum"), "-0.0 alone is added",
+          "it begins with the first number and gives -0.0; torch begins with 0.0", KEPT,
+          by="converters that ask for the sign of a sum"),
+    Quirk("zeros_compared", ("Max", "Min", "Clip"), "0.0 and -0.0", "it gives either, as IEEE 754 allows", KEPT,
+          by="nothing: the sign of zero is open"),
+    Quirk("elu_near_zero", ("Elu", "Selu", "Celu"), "float32, beside 0",
+          "it is exp(x) - 1, so that -1e-10 gives 0: the error is up to 1e-7, whatever the result", KEPT,
+          by="nothing: the digits are lost"),
+    Quirk("rough_sigmoid", ("Sigmoid",), "float32, below -5",
+          "its error is up to 1e-7, whatever the result, and below -18 it gives 0", KEPT, by="nothing: the digits are lost"),
+    Quirk("rough_tanh", ("Tanh",), "float32", "it is good to 4e-6 of the result, not to its last digit", KEPT,
+          by="nothing: the digits are lost"),
     Quirk("draws", ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "opset 22 and later",
           "there is no kernel", "the mask of a Dropout, as bits", issue=PULLS + "32201"),
 )  # fmt: skip

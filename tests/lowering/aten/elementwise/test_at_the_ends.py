@@ -1,0 +1,66 @@
+"""Pointwise operators at zeros of both signs, the ends of the floats, infinities and NaN, by a file and by eager.
+
+A sample, and what once failed: `python -m tests.fuzz.special_values` takes all of them (`make special-values`).
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from irkit.doors.to_onnx import to_onnx
+from passes.legal.runtime.quirks import QUIRKS
+from tests.support.draws import drawn
+from tests.support.named_exceptions import EXCEPTIONS, exceptions_of
+from tests.support.special_values import OPERATORS, TYPES, differences, unexpected
+
+FAILED = {
+    "float32": "log1p special.xlog1py erfinv frexp nextafter special.zeta polygamma.polygamma_n_1 special.log_ndtr lgamma",
+    "float64": "asin asinh atan atanh atan2 log1p erfinv frexp nn.functional.selu sigmoid nn.functional.silu lgamma",
+    "float16": "sinc mvlgamma.mvlgamma_p_3",
+    "bfloat16": "sinc erfc logaddexp lerp nn.functional.threshold round.decimals_neg_3 addcmul",
+}
+OF_RUNTIME = frozenset((
+    "zero_chosen", "zero_first_added", "zeros_compared", "zero_of_selu", "elu_near_zero", "rough_sigmoid", "rough_tanh",
+))  # fmt: skip
+
+
+def cases() -> list[tuple[str, str, bool]]:
+    every = [(name, kind, optimize) for name in OPERATORS for kind in TYPES for optimize in (True, False)]
+    pinned = {(name, kind, name < "m") for kind, names in FAILED.items() for name in names.split()}
+    return drawn("special values", every, 40, pinned)
+
+
+@pytest.mark.parametrize(("name", "kind", "optimize"), cases())
+def test_special_values_give_what_eager_gives(name: str, kind: str, optimize: bool) -> None:
+    assert not unexpected(name, kind, optimize, exceptions_of(name, kind), set())
+
+
+def test_nan_infinities_signs_and_digits_are_told_apart() -> None:
+    want = torch.tensor([0.0, float("nan"), float("inf"), 1.0, -0.0])
+    found = torch.tensor([-0.0, 1.0, 1.0, 1.001, -0.0])
+    wrong = {
+        what: torch.nonzero(where)[:, 0].tolist() for what, where in differences(found, want, want, "float32").items()
+    }
+    assert wrong == {"nan": [1], "inf": [2], "sign": [0], "far": [3]}
+
+
+def test_what_the_runtime_does_otherwise_stands_in_its_table() -> None:
+    assert OF_RUNTIME <= {row.name for row in QUIRKS}
+    assert OF_RUNTIME <= {each.name for each in EXCEPTIONS}
+
+
+def test_an_exception_names_an_operator() -> None:
+    for each in EXCEPTIONS:
+        assert any(each in exceptions_of(name, kind) for name in OPERATORS for kind in each.kinds.split()), each
+
+
+def test_negative_numbers_beside_a_huge_one_have_their_own_zeta() -> None:
+    """The turns of its loop are counted from the numbers that need them."""
+    x = torch.tensor([-1.5, -3e38, float("nan"), -float("inf"), 2.5, -0.25])
+    for kind in ("float32", "float64"):
+        args = (x.to(TYPES[kind]),)
+        want = torch.special.polygamma(2, args[0])
+        program = to_onnx(lambda x: torch.special.polygamma(2, x), args, dynamic_shapes=({0: "n"},), widen=False)
+        torch.testing.assert_close(program(*args), want, rtol=1e-5, atol=0.0, equal_nan=True)
+        torch.testing.assert_close(program(args[0][:1]), want[:1], rtol=1e-5, atol=0.0)
