@@ -22,8 +22,8 @@ STEPS = 10
 
 def zeta(s: Value, q: Value) -> Value:
     """The sum of (q + k)**-s over k = 0, 1, ..., for s > 1 and q of one shape, in float64. Negative q step up to 0
-    first, which takes as many turns of a loop as the least of them is below it; whole ones, which are poles and as large
-    as numbers are, do not."""
+    first, which takes as many turns of a loop as the least of them is below it; whole ones do not: they are poles, and
+    numbers beyond 2**52 are all whole."""
     count = dims.product(q.shape)
     zeros = scalar(0, DType.DOUBLE)
     up = op.Ceil(op.Neg(q))
