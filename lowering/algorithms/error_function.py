@@ -9,7 +9,6 @@ import math
 
 from irkit.build import op
 from irkit.core.ir import Value
-from irkit.core.types import DType
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import scalar
 from passes.legal.float64.functions import erf_near, erfc, log1p, scaled_tail
@@ -60,9 +59,7 @@ def log_ndtr(x: Value) -> Value:
     size = op.Mul(op.Abs(x), math.sqrt(0.5))
     t, exponent = scaled_tail(size)
     tail = op.Add(op.Sub(exponent, op.Mul(size, size)), op.Log(op.Mul(t, 0.5)))
-    right = op.Mul(erfc(op.Mul(x, math.sqrt(0.5))), -0.5)
-    above = op.Where(op.Cast(right, to=DType.BOOL), log1p(right), right)  # -0.0 far to the right
-    return op.Where(op.Less(x, -1), tail, above)
+    return op.Where(op.Less(x, -1), tail, log1p(op.Mul(erfc(op.Mul(x, math.sqrt(0.5))), -0.5)))
 
 
 def erfcx(x: Value) -> Value:

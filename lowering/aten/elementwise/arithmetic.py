@@ -101,7 +101,7 @@ def aten_square(self: Value) -> Value:
 def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 * tensor2, broadcast."""
     x, a, b = promote(self, tensor1, tensor2)
-    if x.dtype in HALVES:
+    if x.dtype is DType.BFLOAT16 or is_beyond(value, x.dtype):  # which would be rounded at every step
         return cast(op.Add(widen(x), op.Mul(times(widen(a), value), widen(b))), x.dtype)
     return op.Add(x, op.Mul(scaled(a, value), b))
 
@@ -116,7 +116,8 @@ def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number =
 def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:
     """self + weight * (end - self), from the nearer end so that weight 1 gives `end`."""
     a, b = promote(self, end)
-    if a.dtype in HALVES:
+    steps = a.dtype is DType.BFLOAT16 or isinstance(weight, Value)
+    if (a.dtype in HALVES and steps) or is_beyond(weight, a.dtype):
         return cast(aten_lerp(widen(a), widen(b), widen(weight) if isinstance(weight, Value) else weight), a.dtype)
     gap = op.Sub(b, a)
     if not isinstance(weight, Value):
@@ -441,18 +442,17 @@ def aten_minimum(self: Operand, other: Operand) -> Value:
 def aten_fmax(self: Value, other: Value) -> Value:
     """The larger, broadcast; of a number and NaN the number."""
     a, b = promote(self, other)
-    return larger(*numbers_of(a, b)) if a.dtype.is_float else larger(a, b)
-
-
-def numbers_of(a: Value, b: Value) -> tuple[Value, Value]:
-    """Two floats, where one is NaN the other for both."""
-    return op.Where(op.IsNaN(a), b, a), op.Where(op.IsNaN(b), a, b)
+    if not a.dtype.is_float:
+        return larger(a, b)
+    return op.Where(op.Or(op.GreaterOrEqual(a, b), op.IsNaN(b)), a, b)
 
 
 def aten_fmin(self: Value, other: Value) -> Value:
     """The smaller, broadcast; of a number and NaN the number."""
     a, b = promote(self, other)
-    return smaller(*numbers_of(a, b)) if a.dtype.is_float else smaller(a, b)
+    if not a.dtype.is_float:
+        return smaller(a, b)
+    return op.Where(op.Or(op.LessOrEqual(a, b), op.IsNaN(b)), a, b)
 
 
 def aten_where(condition: Value, self: Operand, other: Operand) -> Value:

@@ -11,7 +11,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.tensors.complex_numbers import is_negative, is_sum
 from lowering.tensors.pieces import widen
-from lowering.tensors.promotion import Operand, cast, floating_all, scalar, to_float, truth
+from lowering.tensors.promotion import Operand, cast, finite_limits, floating_all, scalar, to_float, truth
 
 # ---------------------------------------------------------------------------------------------- exp and log
 
@@ -69,13 +69,13 @@ def aten_log10(self: Value) -> Value:
 def log1p(x: Value) -> Value:
     """log(1 + x) of a float, accurate near zero.
 
-    What the rounded sum u = 1 + x lost, x - (u - 1), is added again in first order, divided by u. Where nothing was
-    lost (infinity and -1 among these), nothing is added.
+    What the rounded sum u = 1 + x kept of x, u - 1, is off as the logarithm of u is, and so gives the factor. Where it
+    kept nothing, x is its own logarithm, -0.0 too.
     """
     u = op.Add(x, 1)
     kept = op.Sub(u, 1)
-    lost = op.Where(op.Equal(kept, x), scalar(0, x.dtype), op.Div(op.Sub(x, kept), u))
-    return kept_zero(x, op.Add(op.Log(u), lost))
+    factor = op.Div(x, op.Min(kept, finite_limits(x.dtype)[1]))  # infinity is infinitely more than the greatest number
+    return op.Where(truth(kept), op.Mul(op.Log(u), factor), x)
 
 
 @of_wide
@@ -110,7 +110,8 @@ def aten_xlogy(self: Operand, other: Operand) -> Value:
 def aten_special_xlog1py(self: Operand, other: Operand) -> Value:
     """self * log1p(other), and 0 where self is 0."""
     a, b = floating_all(self, other)
-    return times_unless_zero(a, b, log1p(b))
+    x, y = widen(a), widen(b)
+    return cast(times_unless_zero(x, y, log1p(y)), a.dtype)
 
 
 def times_unless_zero(a: Value, b: Value, factor: Value) -> Value:

@@ -40,15 +40,11 @@ def aten_lgamma(self: Value) -> Value:
     body = op.Sub(op.Mul(op.Add(y, 0.5), op.Log(t)), t)
     value = op.Add(op.Add(body, op.Log(series)), 0.5 * math.log(2 * math.pi))
     fraction = op.Sub(x, op.Round(x))  # sin(pi x) has the period of whole numbers, but for the sign
-    size = op.Abs(fraction)
-    sine = op.Div(op.Sin(op.Mul(size, math.pi)), math.pi)
-    sine = op.Where(op.Less(size, 1e-9), size, sine)  # pi times the least numbers has no digits
-    reflected = op.Sub(op.Neg(op.Log(sine)), value)
+    sine = op.Abs(op.Sin(op.Mul(fraction, math.pi)))
+    reflected = op.Sub(op.Sub(math.log(math.pi), op.Log(sine)), value)
     result = op.Where(low, reflected, value)
     pole = op.Or(op.IsInf(x), op.And(low, op.Equal(fraction, 0)))
-    root = op.Equal(op.Mul(op.Sub(x, 1), op.Sub(x, 2)), 0)
-    result = op.Where(root, scalar(0, DType.DOUBLE), op.Where(pole, scalar(math.inf, DType.DOUBLE), result))
-    return cast(result, to_float(self).dtype)
+    return cast(op.Where(pole, scalar(math.inf, DType.DOUBLE), result), to_float(self).dtype)
 
 
 # Bernoulli numbers B(2k) / 2k of the asymptotic series of digamma, Abramowitz and Stegun 6.3.18.

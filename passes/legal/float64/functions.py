@@ -6,6 +6,7 @@ Legalization takes these before it would compute in float32. Each keeps a relati
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -42,12 +43,12 @@ def odd(x: Value, positive: Value) -> Value:
 
 
 def log1p(x: Value) -> Value:
-    """log(1 + x): the logarithm of the rounded sum, and in first order what the rounding lost."""
+    """log(1 + x): the logarithm of the rounded sum, off by the same factor as what the sum kept of x; x, if nothing."""
     one = number(x, 1)
     u = op.Add(one, x)
     kept = op.Sub(u, one)
-    lost = op.Where(op.Equal(kept, x), number(x, 0), op.Div(op.Sub(x, kept), u))
-    return op.Add(op.Log(u), lost)
+    factor = op.Div(x, op.Min(kept, number(x, sys.float_info.max)))  # infinity is infinitely more than it
+    return op.Where(op.Cast(kept, to=DType.BOOL), op.Mul(op.Log(u), factor), x)
 
 
 def expm1(x: Value) -> Value:
