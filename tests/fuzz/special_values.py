@@ -20,8 +20,8 @@ from collections.abc import Sequence
 
 import torch
 
-from tests.support.named_exceptions import EXCEPTIONS, exceptions_of
-from tests.support.special_values import OPERATORS, TYPES, unexpected
+from tests.support.named_exceptions import exceptions_of, needs
+from tests.support.special_values import OPERATORS, TYPES, Need, unexpected
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     failed = run = 0
-    needed: set[str] = set()
+    needed: set[Need] = set()
     for name in given.only.split(",") if given.only else OPERATORS:
         for kind in given.types.split(","):
             for optimize in (True, False):
@@ -44,8 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 failed += bool(found)
                 for each in found or ():
                     print(f"{name:32} {kind:9} {'optimized' if optimize else 'as it is':9} {each}", flush=True)
-    idle = () if given.only or given.all else sorted({each.name for each in EXCEPTIONS} - needed)
-    print(f"{run} programs, {failed} of them differ; exceptions that explain nothing: {', '.join(idle) or 'none'}")
+    idle = () if given.only or given.all or given.types != ",".join(TYPES) else sorted(set(needs()) - needed, key=str)
+    for each, name, kind in idle:
+        print(f"{name:32} {kind:9} does without {each.name} ({each.what})")
+    print(f"{run} programs, {failed} of them differ; exceptions that explain nothing: {len(idle)}")
     return int(failed > 0 or bool(idle))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +25,8 @@ BOUNDS: Mapping[str, int] = MappingProxyType({"float32": 16, "float64": 16, "flo
 """By how many units in the last place a file may be further from the truth than eager is."""
 
 Function = Callable[..., Any]
+Need = tuple[Exceptional, str, str]
+"""An exception, and an operator and a type that need it."""
 NAMES = """
     celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu relu6 selu silu softplus
     softshrink softsign tanhshrink threshold sigmoid tanh""".split()
@@ -53,7 +56,7 @@ MORE: Mapping[str, Function] = MappingProxyType({
     "clamp below 0": lambda x: x.clamp(max=0.0), "clamp -0": lambda x: x.clamp(-0.0, 1.0),
     "plus 0": lambda x: x + 0.0, "plus -0": lambda x: x + -0.0, "minus 0": lambda x: x - 0.0, "0 -": lambda x: 0.0 - x,
     "minus itself": lambda x: x - x, "times 0": lambda x: x * 0.0, "times -1": lambda x: x * -1.0,
-    "by -1": lambda x: x / -1.0, "by itself": lambda x: x / x, "neg of neg": lambda x: -(-x),
+    "by -1": lambda x: x / -1.0, "by itself": lambda x: x / x, "neg of neg": lambda x: x.neg().neg(),
     "sub of sub": lambda x: 0.0 - (0.0 - x), "sub neg": lambda x: 1.0 - (1.0 - x), "cubed": lambda x: x**3,
     "squared": lambda x: x**2, "power 0.5": lambda x: x**0.5, "power -1": lambda x: x**-1, "2 to": lambda x: 2**x,
     "root of square": lambda x: (x * x).sqrt(), "exp of log": lambda x: x.log().exp(),
@@ -64,8 +67,8 @@ MORE: Mapping[str, Function] = MappingProxyType({
 })  # fmt: skip
 PAIRS: Mapping[str, Function] = MappingProxyType({
     "addcmul": lambda a, b: torch.addcmul(a, a, b, value=0.5), "addcdiv": lambda a, b: torch.addcdiv(a, a, b),
-    "sum of two": lambda a, b: torch.stack([a, b]).sum(0), "cumsum of two": lambda a, b: torch.stack([a, b]).cumsum(0),
-    "where of two": lambda a, b: torch.where(a > b, a, b), "max of two": lambda a, b: torch.stack([a, b]).amax(0),
+    "sum of two": lambda a, b: torch.stack([a, b], 1).sum(1), "cumsum of two": lambda a, b: torch.stack([a, b], 1).cumsum(1),
+    "where of two": lambda a, b: torch.where(a > b, a, b), "max of two": lambda a, b: torch.stack([a, b], 1).amax(1),
     "div trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "neg of sub": lambda a, b: -(a - b),
     "sub of neg": lambda a, b: a - -b, "neg times": lambda a, b: -a * b, "add neg": lambda a, b: -a + b,
 })  # fmt: skip
@@ -132,19 +135,26 @@ def arguments(kind: str, arity: int) -> tuple[Tensor, ...]:
 
 # ---------------------------------------------------------------------------------------------- truth
 
-_MP: Mapping[str, str] = MappingProxyType({
-    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
-    "cos": "cos", "cosh": "cosh", "sin": "sin", "sinh": "sinh", "tan": "tan", "tanh": "tanh", "exp": "exp",
-    "expm1": "expm1", "log": "log", "log1p": "log1p", "erf": "erf", "erfc": "erfc", "lgamma": "loggamma",
-    "digamma": "digamma", "atan2": "atan2", "hypot": "hypot",
-    "special.ndtr": "ncdf", "sinc": "sincpi",
+_MP: Mapping[str, Callable[..., Any]] = MappingProxyType({
+    **{name: getattr(mpmath, name) for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "digamma", "erf", "erfc", "exp",
+        "expm1", "hypot", "log", "log1p", "sin", "sinh", "tan", "tanh",
+    )},
+    **dict.fromkeys(("lgamma", "mvlgamma.mvlgamma_p_1"), lambda x: mpmath.re(mpmath.loggamma(x))),
+    **dict.fromkeys(("polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0"), mpmath.digamma),
+    "special.ndtr": mpmath.ncdf, "sinc": mpmath.sincpi, "nn.functional.gelu": lambda x: x * mpmath.ncdf(x),
+    "nn.functional.gelu tanh": lambda x: (
+        x * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf(0.044715) * x**3))) / 2
+    ),
+    "nn.functional.tanhshrink": lambda x: x - mpmath.tanh(x),
+    "igamma": lambda a, x: mpmath.gammainc(a, 0, x, regularized=True),
+    "igammac": lambda a, x: mpmath.gammainc(a, x, regularized=True) if a > 1e-6 else None,  # which takes minutes
 })  # fmt: skip
 
 
 def precise(name: str, args: tuple[Tensor, ...], want: Tensor) -> Tensor:
     """What mpmath gives in 40 digits; eager's answer where it gives none, or no finite number."""
-    function = getattr(mpmath, _MP[name], None) if name in _MP else None
-    if function is None:
+    if name not in _MP:
         return want
     made = want.clone()
     with mpmath.workdps(40):
@@ -152,9 +162,9 @@ def precise(name: str, args: tuple[Tensor, ...], want: Tensor) -> Tensor:
             if not torch.isfinite(want[i]) or any(abs(n) > 1e6 for n in each):
                 continue
             try:
-                found = function(*each)
+                found = _MP[name](*map(mpmath.mpf, each))
                 made[i] = float(found) if isinstance(found, mpmath.mpf) else made[i]
-            except (ValueError, ZeroDivisionError, OverflowError):
+            except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
                 continue
     return made
 
@@ -205,19 +215,22 @@ def differences(found: Tensor, want: Tensor, truth: Tensor, kind: str) -> dict[s
     return {"nan": nan, "inf": infinite, "sign": sign, "far": torch.where(units > BOUNDS[kind], units, 0.0)}
 
 
-def covered(each: Exceptional, found: Tensor, want: Tensor, truth: Tensor) -> Tensor:
-    """Where an exception explains a difference: everywhere, or within its bounds."""
+def covered(each: Exceptional, first: Tensor, found: Tensor, want: Tensor, truth: Tensor) -> Tensor:
+    """Where an exception explains a difference: at its sizes of the first operand, and within its bounds."""
+    low, high = each.sizes
+    size = first.double().abs().nan_to_num(-1.0, math.inf)
+    at = ((size >= low) & (size <= high)).reshape(first.shape + (1,) * (want.ndim - first.ndim))
     if each.what != "far":
-        return torch.ones_like(want, dtype=torch.bool)
+        return at.expand(want.shape)
     a, b = found.double(), want.double()
-    return (a - b).abs() <= each.absolute + each.relative * torch.maximum(b.abs(), truth.abs())
+    return at & ((a - b).abs() <= each.absolute + each.relative * torch.maximum(b.abs(), truth.abs()))
 
 
 def unexpected(
-    name: str, kind: str, optimize: bool, known: Sequence[Exceptional], needed: set[str]
+    name: str, kind: str, optimize: bool, known: Sequence[Exceptional], needed: set[Need]
 ) -> list[str] | None:
     """What differs from eager and no exception explains, in words; None where eager has no such operator, or gives
-    complex numbers. `needed` is told which exceptions explained something."""
+    complex numbers. `needed` is told which exceptions explained something, of this operator and type."""
     function, arity = OPERATORS[name]
     args = arguments(kind, arity)
     try:
@@ -239,9 +252,9 @@ def unexpected(
         for what, where in differences(got, expected, truth, kind).items():
             wrong = (where > 0) & (apart[what] > 0)
             for each in known:
-                if each.what == what and (here := wrong & covered(each, got, expected, truth)).any():
+                if each.what == what and (here := wrong & covered(each, args[0], got, expected, truth)).any():
                     wrong = wrong & ~here
-                    needed.add(each.name)
+                    needed.add((each, name, kind))
             if wrong.any():
                 said.append(f"{what} {shown(wrong, args, got, expected)}")
     return said

@@ -126,7 +126,7 @@ def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Num
     grown = op.Elu(x) if abs(slope) <= STEEP else aten_expm1(x)
     below = op.Mul(grown, scalar(slope, self.dtype))
     above = self if scale == 1 else op.Mul(self, scalar(scale, self.dtype))
-    return op.Where(op.Greater(self, 0), above, below)
+    return op.Where(op.Less(self, 0), below, above)
 
 
 def aten_celu(self: Value, alpha: Number = 1.0) -> Value:
