@@ -67,7 +67,8 @@ MORE: Mapping[str, Function] = MappingProxyType({
 })  # fmt: skip
 PAIRS: Mapping[str, Function] = MappingProxyType({
     "addcmul": lambda a, b: torch.addcmul(a, a, b, value=0.5), "addcdiv": lambda a, b: torch.addcdiv(a, a, b),
-    "sum of two": lambda a, b: torch.stack([a, b], 1).sum(1), "cumsum of two": lambda a, b: torch.stack([a, b], 1).cumsum(1),
+    "sum of two": lambda a, b: torch.stack([a, b], 1).sum(1),
+    "cumsum of two": lambda a, b: torch.stack([a, b], 1).cumsum(1),
     "where of two": lambda a, b: torch.where(a > b, a, b), "max of two": lambda a, b: torch.stack([a, b], 1).amax(1),
     "div trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "neg of sub": lambda a, b: -(a - b),
     "sub of neg": lambda a, b: a - -b, "neg times": lambda a, b: -a * b, "add neg": lambda a, b: -a + b,

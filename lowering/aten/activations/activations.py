@@ -7,7 +7,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from lowering.aten.elementwise.transcendental import aten_expm1
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import widen
@@ -67,9 +67,22 @@ def aten_rrelu(self: Value, lower: float = 0.125, upper: float = 1 / 3, training
 
 def aten_threshold(self: Value, threshold: Number, value: Number) -> Value:
     """self above the threshold, else `value`."""
-    x = widen(self)  # of half numbers in f32, whose digits torch's threshold has
-    below = op.LessOrEqual(x, scalar(threshold, x.dtype))
+    x, edge = self, threshold
+    if self.dtype in HALVES and isinstance(threshold, int | float):
+        edge = half_below(threshold, self.dtype)
+    elif is_beyond(threshold, self.dtype):
+        x = widen(self)
+    below = op.LessOrEqual(x, scalar(edge, x.dtype))
     return op.Where(below, scalar(value, self.dtype), self)
+
+
+def half_below(number: float, dtype: DType) -> float:
+    """The greatest number of a half type that is not above one of float32, in which torch compares."""
+    with np.errstate(over="ignore"):
+        wanted = np.float32(number)
+        near = wanted.astype(dtype.numpy)
+    down = np.nextafter(near, dtype.numpy.type(-np.inf))
+    return float(down if near.astype(np.float32) > wanted else near)
 
 
 def aten_hardsigmoid(self: Value) -> Value:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from irkit.build import const, op
+from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.elementwise.arithmetic import aten_fmod
