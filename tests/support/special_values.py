@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import torch
 import torch.nn.functional as F
+from mpmath.libmp import NoConvergence
 from torch import Tensor
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
@@ -165,7 +166,7 @@ def precise(name: str, args: tuple[Tensor, ...], want: Tensor) -> Tensor:
             try:
                 found = _MP[name](*map(mpmath.mpf, each))
                 made[i] = float(found) if isinstance(found, mpmath.mpf) else made[i]
-            except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
+            except (ArithmeticError, ValueError, NoConvergence):
                 continue
     return made
 
