@@ -27,6 +27,7 @@
 #   make fuzz-control-flow  five hundred random functions with control flow on data, rewritten, each against eager
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
 #   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws)
+#   make special-values  every pointwise operator at the ends of the floats, each against eager   (a minute)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/measured/coverage.md from torch's database of operators, by both ways of capture   (hours;
 #                  COVERAGE_ARGS="--resume --jobs 16" goes on, "--capture direct" measures one way, "--page-only" writes)
@@ -55,13 +56,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-shuffled test-coverage architectures coverage models runtimes runtime-kernels sweep fuzz-optimized fuzz-evaluated fuzz-conditions fuzz-control-flow exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage architectures coverage models runtimes runtime-kernels sweep fuzz-optimized fuzz-evaluated fuzz-conditions fuzz-control-flow exact-rules fuzz-io fuzz-traced fuzz-sizes special-values: export OMP_NUM_THREADS ?= 1
 test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: architectures layouts runtimes runtime-kernels generation demo test test-shuffled gradients sweep bench costs models rules proofs equations quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes torch-modules
+.PHONY: architectures layouts runtimes runtime-kernels generation demo test test-shuffled gradients sweep bench costs models rules proofs equations quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-control-flow fuzz-sizes special-values torch-modules
 
 install: $(READY)
 
@@ -199,6 +200,9 @@ fuzz-control-flow: $(READY)
 
 fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)
+
+special-values: $(READY)
+	$(BIN)/python -m tests.fuzz.special_values $(VALUES_ARGS)
 
 fuzz-io: $(READY)
 	$(BIN)/python -m tests.fuzz.entrances $(FUZZ_ARGS)

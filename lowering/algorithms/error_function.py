@@ -16,6 +16,8 @@ from passes.legal.float64.functions import erf_near, erfc, log1p, scaled_tail
 # Abramowitz and Stegun, 26.2.23: the quantile of the normal distribution to 4.5e-4, from t = sqrt(-2 * log(p)).
 _ABOVE = (2.515517, 0.802853, 0.010328)
 _BELOW = (1.0, 1.432788, 0.189269, 0.001308)
+NEAR = 1e-9
+"""Up to here the second term of the series of erfinv is below 2**-52 of the first."""
 STEPS = 2
 """Halley's steps: each triples the number of good digits."""
 
@@ -39,7 +41,9 @@ def erfinv(x: Value) -> Value:
     """The number whose erf is x; NaN beyond -1 and 1."""
     size = op.Abs(x)
     found = inverse(size, op.Sub(1, size))
-    return op.Where(op.Less(x, 0), op.Neg(found), found)
+    signed = op.Where(op.Less(x, 0), op.Neg(found), found)
+    # The first term of the series near 0, where the steps above lose the digits, and the sign of 0.
+    return op.Where(op.Greater(size, NEAR), signed, op.Mul(x, math.sqrt(math.pi) / 2))
 
 
 def ndtri(p: Value) -> Value:

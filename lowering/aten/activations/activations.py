@@ -7,7 +7,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from lowering.aten.elementwise.transcendental import aten_expm1
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import widen
@@ -35,7 +35,7 @@ def aten_hardtanh(self: Value, min_val: Number = -1, max_val: Number = 1) -> Val
 def aten_leaky_relu(self: Value, negative_slope: float = 0.01) -> Value:
     """self above zero, negative_slope * self below."""
     if not held(self, negative_slope):
-        return op.Where(op.Less(self, 0), op.Mul(self, scalar(negative_slope, self.dtype)), self)
+        return op.Where(op.Greater(self, 0), self, op.Mul(self, scalar(negative_slope, self.dtype)))
     return op.LeakyRelu(self, alpha=negative_slope)
 
 
@@ -67,9 +67,22 @@ def aten_rrelu(self: Value, lower: float = 0.125, upper: float = 1 / 3, training
 
 def aten_threshold(self: Value, threshold: Number, value: Number) -> Value:
     """self above the threshold, else `value`."""
-    x = widen(self) if is_beyond(threshold, self.dtype) else self
-    below = op.LessOrEqual(x, scalar(threshold, x.dtype))
+    x, edge = self, threshold
+    if self.dtype in HALVES and isinstance(threshold, int | float):
+        edge = half_below(threshold, self.dtype)
+    elif is_beyond(threshold, self.dtype):
+        x = widen(self)
+    below = op.LessOrEqual(x, scalar(edge, x.dtype))
     return op.Where(below, scalar(value, self.dtype), self)
+
+
+def half_below(number: float, dtype: DType) -> float:
+    """The greatest number of a half type that is not above one of float32, in which torch compares."""
+    with np.errstate(over="ignore"):
+        wanted = np.float32(number)
+        near = wanted.astype(dtype.numpy)
+    down = np.nextafter(near, dtype.numpy.type(-np.inf))
+    return float(down if near.astype(np.float32) > wanted else near)
 
 
 def aten_hardsigmoid(self: Value) -> Value:
@@ -126,7 +139,7 @@ def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Num
     grown = op.Elu(x) if abs(slope) <= STEEP else aten_expm1(x)
     below = op.Mul(grown, scalar(slope, self.dtype))
     above = self if scale == 1 else op.Mul(self, scalar(scale, self.dtype))
-    return op.Where(op.LessOrEqual(self, 0), below, above)
+    return op.Where(op.Less(self, 0), below, above)
 
 
 def aten_celu(self: Value, alpha: Number = 1.0) -> Value:
@@ -179,7 +192,7 @@ def aten_softplus(self: Value, beta: Number = 1, threshold: Number = 20) -> Valu
 
 def aten_log_sigmoid(self: Value) -> Value:
     """log(sigmoid(self))"""
-    return op.Neg(op.Softplus(op.Neg(self)))
+    return op.Sub(0, op.Softplus(op.Neg(self)))  # whose zero is 0, as torch's is
 
 
 def aten_log_sigmoid_forward(self: Value) -> tuple[Value, Value]:

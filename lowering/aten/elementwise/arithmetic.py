@@ -101,9 +101,9 @@ def aten_square(self: Value) -> Value:
 def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 * tensor2, broadcast."""
     x, a, b = promote(self, tensor1, tensor2)
-    if is_beyond(value, x.dtype):
-        return cast(op.Add(widen(x), times(op.Mul(widen(a), widen(b)), value)), x.dtype)
-    return op.Add(x, scaled(op.Mul(a, b), value))
+    if x.dtype is DType.BFLOAT16 or is_beyond(value, x.dtype):  # which would be rounded at every step
+        return cast(op.Add(widen(x), op.Mul(times(widen(a), value), widen(b))), x.dtype)
+    return op.Add(x, op.Mul(scaled(a, value), b))
 
 
 def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
@@ -116,8 +116,9 @@ def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number =
 def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:
     """self + weight * (end - self), from the nearer end so that weight 1 gives `end`."""
     a, b = promote(self, end)
-    if is_beyond(weight, a.dtype):
-        return cast(aten_lerp(widen(a), widen(b), weight), a.dtype)
+    steps = a.dtype is DType.BFLOAT16 or isinstance(weight, Value)
+    if (a.dtype in HALVES and steps) or is_beyond(weight, a.dtype):
+        return cast(aten_lerp(widen(a), widen(b), widen(weight) if isinstance(weight, Value) else weight), a.dtype)
     gap = op.Sub(b, a)
     if not isinstance(weight, Value):
         near = not isinstance(weight, int | float) or abs(weight) < 0.5
@@ -358,10 +359,11 @@ def aten_round(self: Value, *, decimals: int = 0) -> Value:
         return self
     if decimals == 0:
         return op.Round(self)
-    ten = scalar(10.0 ** abs(decimals), self.dtype)
+    x = widen(self)
+    ten = scalar(10.0 ** abs(decimals), x.dtype)
     if decimals > 0:
-        return op.Div(op.Round(op.Mul(self, ten)), ten)
-    return op.Mul(op.Round(op.Div(self, ten)), ten)
+        return cast(op.Div(op.Round(op.Mul(x, ten)), ten), self.dtype)
+    return cast(op.Mul(op.Round(op.Div(x, ten)), ten), self.dtype)
 
 
 def aten_sign(self: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -9,7 +10,8 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.tensors.complex_numbers import is_negative, is_sum
-from lowering.tensors.promotion import Operand, floating_all, scalar, to_float
+from lowering.tensors.pieces import widen
+from lowering.tensors.promotion import Operand, cast, finite_limits, floating_all, scalar, to_float, truth
 
 # ---------------------------------------------------------------------------------------------- exp and log
 
@@ -21,6 +23,22 @@ def of_floats(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
         return function(to_float(self))
 
     return convert
+
+
+def of_wide(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    """The same for a function of several steps: of half numbers in f32, rounded once, as torch does."""
+
+    @functools.wraps(function)
+    def convert(self: Value) -> Value:
+        x = to_float(self)
+        return cast(function(widen(x)), x.dtype)
+
+    return convert
+
+
+def kept_zero(x: Value, value: Value) -> Value:
+    """value, and x where it is 0, whose sign it keeps: ONNX Runtime's Where loses that of its second operand."""
+    return op.Where(truth(x), value, x)
 
 
 aten_exp, aten_log, aten_erf = map(of_floats, (op.Exp, op.Log, op.Erf))
@@ -51,31 +69,36 @@ def aten_log10(self: Value) -> Value:
 def log1p(x: Value) -> Value:
     """log(1 + x) of a float, accurate near zero.
 
-    What the rounded sum u = 1 + x lost, x - (u - 1), is added again in first order, divided by u. Where nothing was
-    lost (infinity and -1 among these), nothing is added.
+    What the rounded sum u = 1 + x kept of x, u - 1, is off as the logarithm of u is, and so gives the factor. Where it
+    kept nothing, x is its own logarithm, -0.0 too.
     """
     u = op.Add(x, 1)
     kept = op.Sub(u, 1)
-    lost = op.Where(op.Equal(kept, x), scalar(0, x.dtype), op.Div(op.Sub(x, kept), u))
-    return op.Add(op.Log(u), lost)
+    factor = op.Div(x, op.Min(kept, finite_limits(x.dtype)[1]))  # infinity is infinitely more than the greatest number
+    return op.Where(truth(kept), op.Mul(op.Log(u), factor), x)
 
 
-aten_log1p = of_floats(log1p)
+@of_wide
+def aten_log1p(self: Value) -> Value:
+    """log(1 + self), accurate near zero."""
+    return log1p(self)
 
 
 def aten_logaddexp(self: Value, other: Value) -> Value:
     """log(exp(self) + exp(other)), broadcast, without overflow."""
-    a, b = floating_all(self, other)
+    left, right = floating_all(self, other)
+    a, b = widen(left), widen(right)
     # The difference of equal infinities is NaN; equal operands differ by 0.
     gap = op.Where(op.Equal(a, b), scalar(0, a.dtype), op.Sub(a, b))
-    return op.Add(op.Max(a, b), op.Softplus(op.Neg(op.Abs(gap))))
+    return cast(op.Add(op.Max(a, b), op.Softplus(op.Neg(op.Abs(gap)))), left.dtype)
 
 
 def aten_logaddexp2(self: Value, other: Value) -> Value:
     """log2(2 ** self + 2 ** other), broadcast, without overflow."""
-    a, b = floating_all(self, other)
+    left, right = floating_all(self, other)
+    a, b = widen(left), widen(right)
     gap = op.Where(op.Equal(a, b), scalar(0, a.dtype), op.Mul(op.Sub(a, b), math.log(2)))
-    return op.Add(op.Max(a, b), op.Div(op.Softplus(op.Neg(op.Abs(gap))), math.log(2)))
+    return cast(op.Add(op.Max(a, b), op.Div(op.Softplus(op.Neg(op.Abs(gap))), math.log(2))), left.dtype)
 
 
 def aten_xlogy(self: Operand, other: Operand) -> Value:
@@ -87,7 +110,8 @@ def aten_xlogy(self: Operand, other: Operand) -> Value:
 def aten_special_xlog1py(self: Operand, other: Operand) -> Value:
     """self * log1p(other), and 0 where self is 0."""
     a, b = floating_all(self, other)
-    return times_unless_zero(a, b, log1p(b))
+    x, y = widen(a), widen(b)
+    return cast(times_unless_zero(x, y, log1p(y)), a.dtype)
 
 
 def times_unless_zero(a: Value, b: Value, factor: Value) -> Value:
@@ -118,9 +142,10 @@ def aten_tan(self: Value) -> Value:
     return op.Div(op.Sin(x), op.Cos(x)) if x.dtype is DType.DOUBLE else op.Tan(x)
 
 
+@of_wide
 def aten_sinc(self: Value) -> Value:
     """sin(pi * self) / (pi * self), and 1 at 0."""
-    x = op.Mul(to_float(self), math.pi)
+    x = op.Mul(self, math.pi)
     return op.Where(op.Equal(x, 0), scalar(1, x.dtype), op.Div(op.Sin(x), x))
 
 

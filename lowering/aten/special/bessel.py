@@ -13,6 +13,7 @@ from functools import lru_cache
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from lowering.aten.elementwise.transcendental import kept_zero
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, scalar, to_float
 
@@ -89,7 +90,7 @@ def first_kind(x: Value, order: int) -> Value:
     size = op.Abs(x)
     close = power_series(inside(size, MEET), order, near(order, -1))
     value = op.Where(op.Less(size, MEET), close, waves(op.Max(size, double(MEET)), order)[0])
-    return op.Mul(value, op.Sign(x)) if order else value
+    return kept_zero(x, op.Mul(value, op.Sign(x))) if order else value
 
 
 def second_kind(x: Value, order: int) -> Value:

@@ -11,7 +11,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.algorithms import error_function
-from lowering.aten.elementwise.transcendental import log1p
+from lowering.aten.elementwise.transcendental import kept_zero, log1p, of_wide
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, scalar, to_float
 
@@ -30,10 +30,10 @@ def erfc(x: Value) -> Value:
     return op.Where(op.Less(x, 0.5), op.Sub(1, op.Erf(x)), tail)
 
 
+@of_wide
 def aten_erfc(self: Value) -> Value:
     """1 - erf(self), accurate in the tail."""
-    x = to_float(self)
-    return error_function.erfc(x) if x.dtype is DType.DOUBLE else erfc(x)
+    return error_function.erfc(self) if self.dtype is DType.DOUBLE else erfc(self)
 
 
 # Giles, "Approximating the erfinv function" (2010): polynomials in w = -log(1 - x * x), below and above w = 5.
@@ -47,9 +47,10 @@ _ERFINV_TAIL = (
 )  # fmt: skip
 
 
+@of_wide
 def aten_erfinv(self: Value) -> Value:
     """The number whose erf is self; refined by one step of Newton's method."""
-    x = to_float(self)
+    x = self
     if x.dtype is DType.DOUBLE:
         return error_function.erfinv(x)
     w = op.Neg(op.Log(op.Mul(op.Sub(1, x), op.Add(x, 1))))
@@ -60,12 +61,13 @@ def aten_erfinv(self: Value) -> Value:
     refined = op.Sub(start, op.Div(op.Sub(op.Erf(start), x), slope))
     # Near the ends erf(start) rounds to 1, and a step would divide noise by nothing.
     value = op.Where(op.Less(w, 5), refined, start)
-    return op.Where(op.Equal(op.Abs(x), 1), op.Mul(x, math.inf), value)
+    return kept_zero(x, op.Where(op.Equal(op.Abs(x), 1), op.Mul(x, math.inf), value))
 
 
+@of_wide
 def aten_special_ndtr(self: Value) -> Value:
     """The area under the standard normal density to the left of self."""
-    return op.Mul(aten_erfc(op.Mul(to_float(self), -math.sqrt(0.5))), 0.5)
+    return op.Mul(aten_erfc(op.Mul(self, -math.sqrt(0.5))), 0.5)
 
 
 def aten_special_ndtri(self: Value) -> Value:
@@ -75,9 +77,10 @@ def aten_special_ndtri(self: Value) -> Value:
     return cast(error_function.ndtri(cast(p, DType.DOUBLE)), p.dtype)
 
 
+@of_wide
 def aten_special_log_ndtr(self: Value) -> Value:
     """log(ndtr(self)); far to the left by the exponent of the tail, which does not vanish."""
-    x = to_float(self)
+    x = self
     if x.dtype is DType.DOUBLE:
         return error_function.log_ndtr(x)
     size = op.Mul(op.Abs(x), math.sqrt(0.5))
@@ -86,9 +89,10 @@ def aten_special_log_ndtr(self: Value) -> Value:
     return op.Where(op.Less(x, -1), tail, log1p(op.Mul(erfc(op.Mul(x, math.sqrt(0.5))), -0.5)))
 
 
+@of_wide
 def aten_special_erfcx(self: Value) -> Value:
     """exp(self * self) * erfc(self)"""
-    x = to_float(self)
+    x = self
     if x.dtype is DType.DOUBLE:
         return error_function.erfcx(x)
     size = op.Abs(x)

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from irkit.build import const, op
+from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.elementwise.arithmetic import aten_fmod
 from lowering.aten.reduction.reduce import some
+from lowering.tensors.pieces import widen
 from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
 
@@ -42,7 +43,8 @@ def aten_lgamma(self: Value) -> Value:
     sine = op.Abs(op.Sin(op.Mul(fraction, math.pi)))
     reflected = op.Sub(op.Sub(math.log(math.pi), op.Log(sine)), value)
     result = op.Where(low, reflected, value)
-    return cast(op.Where(op.IsInf(x), scalar(math.inf, DType.DOUBLE), result), to_float(self).dtype)
+    pole = op.Or(op.IsInf(x), op.And(low, op.Equal(fraction, 0)))
+    return cast(op.Where(pole, scalar(math.inf, DType.DOUBLE), result), to_float(self).dtype)
 
 
 # Bernoulli numbers B(2k) / 2k of the asymptotic series of digamma, Abramowitz and Stegun 6.3.18.
@@ -72,11 +74,11 @@ def aten_digamma(self: Value) -> Value:
 
 def aten_mvlgamma(self: Value, p: int) -> Value:
     """The logarithm of the gamma function of p dimensions."""
-    x = to_float(self)
+    x = widen(to_float(self))
     result = scalar(p * (p - 1) / 4 * math.log(math.pi), x.dtype)
     for i in range(p):
         result = op.Add(result, aten_lgamma(op.Sub(x, i / 2) if i else x))
-    return result
+    return cast(result, to_float(self).dtype)
 
 
 # ---------------------------------------------------------------------------------------------- numbers and their bits
@@ -84,17 +86,18 @@ def aten_mvlgamma(self: Value, p: int) -> Value:
 
 def aten_frexp_Tensor(self: Value) -> tuple[Value, Value]:
     """(m, e) with self = m * 2**e and 1/2 <= |m| < 1; (self, 0) for 0, infinities and NaN."""
-    special = op.Or(op.Equal(self, 0), op.Or(op.IsInf(self), op.IsNaN(self)))
-    safe = in_double(op.Where(special, scalar(1, self.dtype), self))
+    ordinary = op.And(op.Greater(op.Abs(self), 0), op.Less(op.Abs(self), math.inf))
+    safe = in_double(op.Where(ordinary, self, scalar(1, self.dtype)))
     guess = op.Add(op.Floor(op.Div(op.Log(op.Abs(safe)), math.log(2))), 1)
+    guess = op.Min(guess, 1023) if self.dtype is DType.DOUBLE else guess  # 2**1024 is beyond float64
     mantissa = op.Div(safe, op.Pow(scalar(2, DType.DOUBLE), guess))
     size = op.Abs(mantissa)  # the logarithm may be off by one at powers of two
     shift = op.Sub(cast(op.GreaterOrEqual(size, 1), DType.DOUBLE), cast(op.Less(size, 0.5), DType.DOUBLE))
     exact = op.Div(mantissa, op.Pow(scalar(2, DType.DOUBLE), shift))
     exponent = cast(op.Add(guess, shift), DType.INT32)
     return (
-        op.Where(special, self, cast(exact, self.dtype)),
-        op.Where(special, scalar(0, DType.INT32), exponent),
+        op.Where(ordinary, cast(exact, self.dtype), self),  # whose last operand keeps the sign of zero
+        op.Where(ordinary, exponent, scalar(0, DType.INT32)),
     )
 
 
@@ -104,11 +107,11 @@ def aten_nextafter(self: Value, other: Value) -> Value:
     whole = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}[a.dtype.bits]
     away = op.Equal(op.Greater(b, a), op.Greater(a, 0))
     step = op.Where(away, scalar(1, whole), scalar(-1, whole))
-    moved = op.BitCast(op.Add(op.BitCast(a, to=int(whole)), step), to=int(a.dtype))
-    smallest = np.array(1, dtype=whole.numpy).view(a.dtype.numpy)
-    from_zero = op.Where(op.Greater(b, 0), const(smallest), const(-smallest))
-    value = op.Where(op.Equal(a, 0), from_zero, moved)
-    value = op.Where(op.Equal(a, b), b, value)
+    moved = op.Add(op.BitCast(a, to=int(whole)), step)
+    from_zero = op.Where(op.Greater(b, 0), scalar(1, whole), scalar(np.iinfo(whole.numpy).min + 1, whole))
+    bits = op.Where(op.Equal(a, 0), from_zero, moved)
+    bits = op.Where(op.Equal(a, b), op.BitCast(b, to=int(whole)), bits)
+    value = op.BitCast(bits, to=int(a.dtype))
     return op.Where(op.Or(op.IsNaN(a), op.IsNaN(b)), op.Add(a, b), value)
 
 

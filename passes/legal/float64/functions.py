@@ -6,6 +6,7 @@ Legalization takes these before it would compute in float32. Each keeps a relati
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -33,18 +34,21 @@ def horner(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def odd(x: Value, positive: Value) -> Value:
-    """A function with f(-x) = -f(x), from its values for abs(x); x itself where it is 0, which keeps its sign."""
+    """A function with f(-x) = -f(x), from its values for abs(x); x itself where it is 0, which keeps its sign.
+
+    ONNX Runtime's Where keeps the sign of a zero of its last operand only.
+    """
     signed = op.Where(op.Less(x, number(x, 0)), op.Neg(positive), positive)
-    return op.Where(op.Equal(x, number(x, 0)), x, signed)
+    return op.Where(op.Cast(x, to=DType.BOOL), signed, x)
 
 
 def log1p(x: Value) -> Value:
-    """log(1 + x): the logarithm of the rounded sum, and in first order what the rounding lost."""
+    """log(1 + x): the logarithm of the rounded sum, off by the same factor as what the sum kept of x; x, if nothing."""
     one = number(x, 1)
     u = op.Add(one, x)
     kept = op.Sub(u, one)
-    lost = op.Where(op.Equal(kept, x), number(x, 0), op.Div(op.Sub(x, kept), u))
-    return op.Add(op.Log(u), lost)
+    factor = op.Div(x, op.Min(kept, number(x, sys.float_info.max)))  # infinity is infinitely more than it
+    return op.Where(op.Cast(kept, to=DType.BOOL), op.Mul(op.Log(u), factor), x)
 
 
 def expm1(x: Value) -> Value:
@@ -194,6 +198,11 @@ def gelu(x: Value) -> Value:
 # ---------------------------------------------------------------------------------------------- activations
 
 
+def sigmoid(x: Value) -> Value:
+    """1 / (1 + exp(-x))"""
+    return op.Reciprocal(op.Add(op.Exp(op.Neg(x)), number(x, 1)))
+
+
 def softplus(x: Value) -> Value:
     """log(1 + exp(x)), as max(x, 0) + log1p(exp(-abs(x)))"""
     return op.Add(op.Max(x, number(x, 0)), log1p(op.Exp(op.Neg(op.Abs(x)))))
@@ -333,6 +342,6 @@ DOUBLES: Mapping[str, Expansion] = MappingProxyType({
     "LayerNormalization": layer_normalization, "MeanVarianceNormalization": mean_variance_normalization,
     "RMSNormalization": rms_normalization,
     "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
-    "LogSoftmax": log_softmax,
+    "LogSoftmax": log_softmax, "Sigmoid": unary(sigmoid),
 })  # fmt: skip
 """The expansion of each operator whose operands are float64."""

@@ -38,6 +38,7 @@ from passes.legal.runtime.refusals import (
 from passes.legal.runtime.texts import drops_texts, splits_nothing
 
 SEEN = "1.31.1"
+KEPT = "the same; to write it otherwise would take time at every call"
 ISSUES = "https://github.com/microsoft/onnxruntime/issues/"
 PULLS = "https://github.com/microsoft/onnxruntime/pull/"
 
@@ -79,6 +80,8 @@ REFUSED: tuple[Quirk, ...] = (
     Quirk("log_softmax_of_nan", ("LogSoftmax",), "float64",
           "ONNX Runtime gives numbers for rows of f64 with NaN or inf, whose LogSoftmax is NaN",
           "differences of logarithms", lambda v: is_of(v, DType.DOUBLE)),
+    Quirk("tail_of_sigmoid", ("Sigmoid",), "float64", "ONNX Runtime gives 0 for the Sigmoid of f64 far below 0",
+          "1 / (1 + Exp(-x))", lambda v: is_of(v, DType.DOUBLE)),
     Quirk("linear_of_halves", ("Add",), "a vector added to a product of 16 bits",
           "ONNX Runtime rounds a product of 16 bits once more before a vector is added to it", "both in float32",
           lambda v: linear_of_halves(v) is not None),
@@ -253,6 +256,19 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           by="converters, which put last what may be -0.0"),
     Quirk("zero_of_selu", ("Selu",), "-0.0", "it gives 0.0",
           "the same; to write it otherwise would take time at every call", by="nothing: the sign of zero is lost"),
+    Quirk("zero_first_added", ("ReduceSum", "ReduceMean", "CumSum"), "-0.0 alone is added",
+          "it begins with the first number and gives -0.0; torch begins with 0.0", KEPT,
+          by="converters that ask for the sign of a sum"),
+    Quirk("zeros_compared", ("Max", "Min", "Clip"), "0.0 and -0.0", "it gives either, as IEEE 754 allows", KEPT,
+          by="nothing: the sign of zero is open"),
+    Quirk("elu_near_zero", ("Elu", "Selu", "Celu"), "float32, below 0 and beside it",
+          "it is exp(x) - 1, so that -1e-10 gives 0: the error is up to 6e-8, whatever the result",
+          "the same; by Tanh and Exp it takes up to twice as long", by="nothing: the digits are lost"),
+    Quirk("rough_sigmoid", ("Sigmoid",), "float32, below -5",
+          "its error is up to 1.4e-7, whatever the result, and below -16 it may give 0",
+          "the same; 1 / (1 + Exp(-x)) takes 1.25 to 2.6 times as long", by="nothing: the digits are lost"),
+    Quirk("rough_tanh", ("Tanh",), "float32, sizes below 3e-37",
+          "it loses digits, 1.1e-5 of the result at the least normal number", KEPT, by="nothing: the digits are lost"),
     Quirk("draws", ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "opset 22 and later",
           "there is no kernel", "the mask of a Dropout, as bits", issue=PULLS + "32201"),
 )  # fmt: skip

@@ -134,3 +134,12 @@ def test_negative_numbers_do_not_hang_on_the_others() -> None:
     assert np.allclose(got[:3], [float(mpmath.psi(2, each)) for each in near], rtol=1e-13)
     (alone,) = run_onnx(lowered(lambda x: torch.polygamma(2, x), x[:3]).graph, (x[:3],))
     assert np.array_equal(got[:3], alone)
+
+
+def test_the_incomplete_gamma_function_of_huge_shapes() -> None:
+    """The distribution is a normal one there, of which as many digits are kept as of small ones."""
+    shape = torch.tensor([1e4, 1e9, 1e12, 1e15, 1e16, 1e100, 1.7e308, 1e30], dtype=torch.float64)
+    other = shape + torch.tensor([100, 0.0, 1e6, -2e8, 1e8, 0.0, 0.0, -1e29], dtype=torch.float64)
+    for function in (torch.igamma, torch.igammac):
+        (found,) = run_onnx(lowered(function, shape, other).graph, (shape, other))
+        np.testing.assert_allclose(found, function(shape, other).numpy(), rtol=0.0, atol=2e-9)
