@@ -24,6 +24,7 @@ from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.hashed_sizes import sizes_hashed
 from lowering.capture.patches.kept_sizes import sizes_kept
+from lowering.capture.patches.kinds_of_numbers import kinds_told
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
@@ -200,6 +201,17 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: divided_numbers(),
+    ),
+    Patch(
+        "kinds_told",
+        (
+            "torch.SymInt.__class__", "torch.SymFloat.__class__", "torch.SymBool.__class__",
+            "`type` in the modules of Python of the libraries that the model's code stands in",
+        ),
+        "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager",
+        "2.13",
+        lambda at: at.deed == "direct" or (at.exports and not at.dynamo),
+        lambda at: kinds_told(at.module, at.places),
     ),
     Patch(
         "sizes_hashed",
