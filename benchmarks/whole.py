@@ -132,7 +132,11 @@ def ways_of(case: Case, folder: Path, exporter: bool) -> dict[str, Callable[[], 
         torch.export.export(model, args, copy.deepcopy(kwargs), dynamic_shapes=theirs, strict=False)
 
     def peer() -> Any:
-        torch.onnx.export(model, args, path, kwargs=copy.deepcopy(kwargs), dynamic_shapes=theirs, dynamo=True)
+        try:
+            torch.onnx.export(model, args, path, kwargs=copy.deepcopy(kwargs), dynamic_shapes=theirs, dynamo=True)
+        except torch.onnx.OnnxExporterError as error:
+            return f"torch.onnx refuses it: {str(error).strip().splitlines()[0]}"
+        return None
 
     found = {"direct": lambda: whole("direct"), "irkit": lambda: whole("torch.export"), "torch.export": alone}
     return {**found, "torch.onnx": peer} if exporter else found
@@ -162,16 +166,19 @@ def main(arguments: Sequence[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             ways = ways_of(CASES[name](), Path(folder), given.exporter)
             least: dict[str, float] = {}
-            nodes = 0
+            nodes, refused = 0, ""
             for _ in range(given.runs):
                 for way in (w for w in ways if w not in given.without.split(",")):
                     spent, result = seconds(ways[way])
+                    if isinstance(result, str):  # the time until a refusal is no time to a file
+                        refused = result
+                        continue
                     least[way] = min(spent, least.get(way, spent))
                     nodes = result if way == "direct" else nodes
         texts = [f"{way} {spent:.2f}" for way, spent in least.items()]
         alone = least.get("torch.export")
         ratio = "" if alone is None else f"  direct : torch.export {least['direct'] / alone:.3f}"
-        print(f"{name:16} {'  '.join(texts)}{ratio}  {nodes} nodes", flush=True)
+        print(f"{name:16} {'  '.join(texts)}{ratio}  {nodes} nodes  {refused}".rstrip(), flush=True)
     return 0
 
 

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -55,14 +56,15 @@ def directly(
     """
     start = time.perf_counter()
     module = as_module(model)
-    specialization = options.specialization
+    specialization, rewrites = options.specialization, bool(options.rewrite)
     with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
         try:
             with explaining(request):
-                found = trace(request, known, options.widen, bool(options.rewrite))
+                found = found_somehow(request, partial(trace, known=known, widen=options.widen, branching=rewrites))
         except Taken as told:
-            raise taken_error(request, told, bool(options.rewrite)) from None
+            raise taken_error(request, told, rewrites) from None
+        request = attrs.evolve(request, as_eager=found.run.request.as_eager)
         refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
@@ -71,12 +73,12 @@ def directly(
             raise (
                 fixed_error(all_fixed(request, fixed))
                 if specialization == "error"
-                else frozen_error(request, *next(iter(bound.items())), bool(options.rewrite))
+                else frozen_error(request, *next(iter(bound.items())), rewrites)
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
             with explaining(request):
-                found = trace(request.with_numbers(sizes), known, options.widen, bool(options.rewrite))
+                found = trace(request.with_numbers(sizes), known, options.widen, rewrites)
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
         low = with_size_branches(low, found.ways)
@@ -84,6 +86,23 @@ def directly(
     notes = (*low.captured.notes, *found.notes)
     captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),), notes=notes)
     return attrs.evolve(low, captured=captured, seconds=seconds)
+
+
+def found_somehow(request: Request, trace: Callable[[Request], Found]) -> Found:
+    """What a trace finds; by the ways that the model takes in eager, where it raises in those for exports."""
+    try:
+        return trace(request)
+    except IrkitError:
+        raise
+    except Exception as error:
+        try:
+            found = trace(attrs.evolve(request, as_eager=True))
+        except Exception:  # it raises for another reason, which the first error tells
+            raise error from None
+    return attrs.evolve(found, notes=(*found.notes, AS_EAGER))
+
+
+AS_EAGER = "the model raises in the ways that it has for exports, and took those of eager"
 
 
 @contextmanager

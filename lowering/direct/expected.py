@@ -18,6 +18,14 @@ from irkit.core.types import DType, Tensor
 from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.capture.guards.comparisons import as_said
+from lowering.capture.guards.met_sizes import put_at_places, within_memory
+from lowering.direct.kernel_sizes.linear_algebra import (
+    least_squares,
+    reflections,
+    tensor_inverse,
+    tensor_solution,
+    unpacked_factors,
+)
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
@@ -230,6 +238,24 @@ def put_there(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> A
     return like_first(tracer, args, kwargs, twins)
 
 
+def put_at(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """index_put(x, indices, values) and its like: values that broadcast to what is there"""
+    x, *_, indices, values = args[: 4 if isinstance(args[1], Value) else 3]
+    if not any(index is not None and index.dtype in (DType.BOOL, DType.UINT8) for index in indices):
+        places = [None if index is None else index.shape for index in indices]
+        for condition in put_at_places(x.shape, places, values.shape):
+            tracer.asked.required(condition)
+    return like_first(tracer, args, kwargs, twins)
+
+
+def put_in_strides(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """as_strided_scatter(x, part, size, stride, offset), whose part lies within the memory of x"""
+    offset = args[4] if len(args) > 4 else kwargs.get("storage_offset")
+    for condition in within_memory(args[0].shape, args[2], args[3], offset):
+        tracer.asked.required(condition)
+    return like_first(tracer, args, kwargs, twins)
+
+
 def added_to(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """addmm(x, a, b), addmv(x, a, b): x has the sizes of the product, or 1, which torch asks on a CPU only"""
     x, a, b = args[:3]
@@ -249,6 +275,9 @@ def with_part(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> A
     """slice_scatter(x, part, dim, start, end, step), whose part is as long as the slice"""
     given = {**dict(zip(("self", "src", "dim", "start", "end", "step"), args, strict=False)), **kwargs}
     x, axis = args[0], axis_of(given.get("dim", 0), args[0].rank)
+    for at, (size, other) in enumerate(zip(x.shape, given["src"].shape, strict=True)):
+        if at != axis:
+            same_size(tracer, other, size)
     low, high = slice_bounds(given.get("start"), given.get("end"), x.shape[axis])
     tracer.asked.equal(dims.ceildiv(dims.sub(high, low), given.get("step", 1)), given["src"].shape[axis])
     return like_first(tracer, args, kwargs, twins)
@@ -281,6 +310,14 @@ def convolved_back(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any)
     """conv_transpose1d and its like, as `convolved`"""
     given = {**dict(zip(TRANSPOSED_CONVOLUTION, args, strict=False)), **kwargs}
     match_channels(tracer, given, 0, 1)
+    kernel, image = given["weight"].shape[2:], given["input"].shape
+    names = ("stride", "padding", "dilation", "output_padding")
+    for axis, size in enumerate(kernel):
+        step, pad, dilation, more = (at_axis(given.get(n, int(n in names[::2])), axis) for n in names)
+        around = dims.add(dims.mul(dims.sub(size, 1), dilation), dims.sub(more, dims.mul(pad, 2)))
+        rest = dims.add(dims.mul(dims.sub(image[axis - len(kernel)], 1), step), around)
+        if not dims.are_numbers((rest,)):
+            tracer.asked.required(sympy.Ge(dims.add(rest, 1), 1))
 
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -325,6 +362,29 @@ def same_size(tracer: Tracer, one: Any, other: Any) -> None:
     if named and one != other and tracer.asked.hint(one) == tracer.asked.hint(other):
         raise Alike({one: other}, tracer.line())
     tracer.asked.equal(one, other)
+
+
+def bilinear(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+    """bilinear(x, y, weight, bias): as many rows of x as of y, with as many features as the weight has"""
+    x, y, weight, *bias = (*args, *kwargs.values())
+    for one, other in zip(x.shape[:-1], y.shape[:-1], strict=True):
+        same_size(tracer, one, other)
+    for one, other in ((x.shape[-1], weight.shape[1]), (y.shape[-1], weight.shape[2])):
+        same_size(tracer, one, other)
+    for each in bias:
+        if isinstance(each, Value):
+            same_size(tracer, each.shape[0], weight.shape[0])
+
+
+def in_groups(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+    """group_norm(x, groups, weight, bias): channels that groups divide, as many as there are weights"""
+    x, groups, *weights = args
+    channels = x.shape[1]
+    for each in (*weights[:2], *kwargs.values()):
+        if isinstance(each, Value):
+            same_size(tracer, each.shape[0], channels)
+    if type(channels) is not int:
+        tracer.asked.equal(dims.mod(channels, groups), 0)
 
 
 def by_trapezoids(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
@@ -431,50 +491,8 @@ def cropped(x: Value, pad: Sequence[Any]) -> list[Any]:
     return [dims.add(dims.add(x.shape[-1 - i], first), last) for i, (first, last) in enumerate(taken)]
 
 
-def unpacked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """lu_unpack(factors, pivots): as many pivots as the smaller side of a matrix is long, for each of them"""
-    factors, pivots = args[:2]
-    wanted = (*factors.shape[:-2], dims.minimum(*factors.shape[-2:]))
-    for size, other in zip(pivots.shape, wanted, strict=True):
-        tracer.asked.equal(size, other)
-    return None
-
-
-def met_size(tracer: Tracer, size: Any, other: Any, broadcast: bool) -> Any:
-    """The size of a result that two of operands tell: equal ones or, of a batch, one of them 1 in the example."""
-    if broadcast and tracer.asked.hint(size) != tracer.asked.hint(other):
-        one, many = (size, other) if tracer.asked.hint(size) == 1 else (other, size)
-        tracer.asked.equal(one, 1)
-        return many
-    tracer.asked.equal(size, other)
-    return size
-
-
-def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """linalg_lstsq(a, b): residuals where matrices are higher than wide. Batches of matrices are broadcast."""
-    a, b = args[:2]
-    kind = (args[3] if len(args) > 3 else kwargs.get("driver")) or "gelsy"
-    (m, n), batch = a.shape[-2:], a.shape[:-2]
-    vector = twins[0].dim() < a.rank
-    met = zip(b.shape if vector else b.shape[:-1], (*batch, m)[-b.rank + (not vector) :], strict=True)
-    sizes = [met_size(tracer, *pair, not vector and axis < b.rank - 2) for axis, pair in enumerate(met)]
-    together = batch if vector or b.rank < a.rank else tuple(sizes[:-1])
-    if not vector and b.rank < a.rank:
-        whole: list[Any] = [sympy.Eq(s, t) for s, t in zip(b.shape, a.shape[:-1], strict=True)]
-        tracer.asked.condition(sympy.And(*whole), False)
-    high = kind != "gelsy" and tracer.asked.hint(m) > tracer.asked.hint(n)
-    if kind != "gelsy" and not dims.are_numbers((m, n)):
-        tracer.asked.condition(sympy.Gt(m, n), high)
-    count, least = () if vector else b.shape[-1:], dims.minimum(m, n)
-    shapes = (
-        (*together, n, *count), (*together, *(count or (1,))) if high else (0,),
-        batch if kind != "gels" else (0,),
-        (*batch, least) if kind in ("gelsd", "gelss") else (0,),
-    )  # fmt: skip
-    return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
-
-
-SCATTERS = "index_put index_copy index_add index_fill scatter scatter_add"
+SCATTERS = "index_copy index_add index_fill scatter scatter_add"
+PUTS = "index_put _unsafe_index_put _unsafe_masked_index_put_accumulate".split()
 UPSAMPLES = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
@@ -482,13 +500,17 @@ BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
-    "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
+    "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked_factors,
+    "aten::bilinear": bilinear, "aten::linalg_householder_product": reflections, "aten::orgqr": reflections,
+    "aten::linalg_tensorinv": tensor_inverse, "aten::linalg_tensorsolve": tensor_solution,
+    "aten::group_norm": in_groups,
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,
     "aten::select": row_of, "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
+    **dict.fromkeys((f"aten::{name}" for name in PUTS), put_at), "aten::as_strided_scatter": put_in_strides,
     **{f"aten::conv{n}d": convolved for n in (1, 2, 3)}, "aten::ctc_loss": aligned,
     "aten::trapz": by_trapezoids, "aten::trapezoid": by_trapezoids,
     **{f"aten::conv_transpose{n}d": convolved_back for n in (1, 2, 3)},

@@ -25,7 +25,7 @@ TRIES = 30
 
 def sizes_moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[str, Any]:
     """New sizes for the symbols of a condition that the `others` break: some that no condition excludes, as far from
-    the example's as is found, else the example's own."""
+    the example's as is found, else the example's own, also of what these are held against."""
     names = [s.name for s in dims.symbols_of(condition) if s.name in asked.hints]
     example = {name: asked.hints[name] for name in names}
     if isinstance(condition, sympy.Eq) and len(names) == 1:
@@ -39,7 +39,19 @@ def sizes_moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> 
             best, score = drawn, far
         if score == len(names):
             break
+    if not score and not are_allowed(asked, {**others, **best}):
+        return {name: asked.hints[name] for name in linked_names(asked, names)}
     return best
+
+
+def linked_names(asked: Questions, names: Sequence[str]) -> set[str]:
+    """These names, and those that conditions hold them against, and these others."""
+    kept = [{s.name for s in dims.symbols_of(guard.expr)} for guard in asked.kept.values() if guard.expr is not None]
+    found, more = set[str](), set(names)
+    while more:
+        found |= more
+        more = {name for each in kept if each & found for name in each if name in asked.hints} - found
+    return found
 
 
 def drawn_points(asked: Questions, names: Sequence[str], others: Mapping[str, Any]) -> Iterator[dict[str, int]]:

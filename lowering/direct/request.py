@@ -67,7 +67,8 @@ class Request:
     `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
     follow from what was said, `notes` what the user should know of it. `parts` are the module as it stands before runs,
     `weights` what was unpacked of it; `lists_all` says that all names are asked for that the model fixes, not only the
-    first; `deciding` are those of its modules whose ways at other sizes become branches,
+    first; `deciding` are those of its modules whose ways at other sizes become branches; `as_eager` has the model take
+    the ways that it takes in eager, where it has others for exports;
     `around` makes the block of a tracer and a request in which the model runs.
     """
 
@@ -90,6 +91,7 @@ class Request:
     weights: Weights = attrs.field(factory=Weights)
     lists_all: bool = False
     deciding: Deciding = attrs.field(factory=Deciding)
+    as_eager: bool = False
     around: Callable[..., AbstractContextManager[None]] = nothing_around
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:

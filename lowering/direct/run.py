@@ -200,7 +200,8 @@ def run_once(
     with ExitStack() as blocks:
         keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
         chooses = partial(chosen_module, tracer)
-        occasion = Occasion("direct", module, keeping=keeping, places=places, traces=traces, chooses=chooses)
+        ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}
+        occasion = Occasion("direct", module, keeping=keeping, places=places, **ways)
         blocks.enter_context(patch_torch(occasion))
         others = partial(rebind_buffers, tracer, request)
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))

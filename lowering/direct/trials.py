@@ -161,11 +161,11 @@ def refused_together(found: Found) -> Iterator[Sizes]:
     """Small sizes of several names that a condition refuses, each allowed by itself; fewest names and zeros first."""
     hints = found.run.tracer.asked.hints
     names = [n for n in found.run.request.hints if any(size in found.ranges[n] for size in (0, 1))][:MOST]
-    each = itertools.product((0, 1, None), repeat=len(names))
+    ones = [[n for n in (0, 1) if n in found.ranges[name] and allows(found, {**hints, name: n})] for name in names]
+    each = itertools.product(*((*sizes, None) for sizes in ones))
     for sizes in sorted(each, key=lambda sizes: (-sizes.count(None), sizes.count(0))):
-        point = {n: size for n, size in zip(names, sizes, strict=True) if size is not None and size in found.ranges[n]}
-        alone = all(allows(found, {**hints, name: size}) for name, size in point.items())
-        if len(point) > 1 and alone and not allows(found, {**hints, **point}):
+        point = {n: size for n, size in zip(names, sizes, strict=True) if size is not None}
+        if len(point) > 1 and not allows(found, {**hints, **point}):
             yield point
 
 

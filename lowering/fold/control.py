@@ -15,6 +15,7 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, dims_of, map_dims
 from irkit.core.vocabulary import SHAPE_VECTOR
+from lowering.capture.guards.assumed import one_length
 from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks, wide_checks
 from lowering.fold.custom_writes import auto_functionalized, with_effects
@@ -22,7 +23,7 @@ from lowering.fold.data_conditions import restate_sizes, sizes_of_data
 from lowering.fold.decompose import written_out
 from lowering.fold.scope import Check, Scope, read_arguments, stamp_origin
 from lowering.records.sizes import is_unbacked
-from lowering.records.source_lines import origin_of
+from lowering.records.source_lines import origin_of, source_of
 from lowering.records.torch_internals import HigherOrderOperator, OpOverload, math_attention
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import apart, is_complex, pair, real_type, together
@@ -285,13 +286,20 @@ def scan(scope: Scope, node: Node) -> Any:
     """scan(combine, init, xs, additional) -> Scan over dimension 0"""
     args, _ = read_arguments(scope, node)
     combine, init, xs, extra = args[0], list(args[1]), list(args[2]), list(args[3] if len(args) > 3 else [])
+    keep_one_length(scope, node, node.args[2])
     return scanned(scope, node, combine, init, xs, extra)
 
 
 def map_impl(scope: Scope, node: Node) -> Any:
     """map(f, xs, additional) -> Scan without a carried state"""
     (function, xs, extra), _ = read_arguments(scope, node)
+    keep_one_length(scope, node, node.args[1])
     return scanned(scope, node, function, [], list(xs), list(extra))
+
+
+def keep_one_length(scope: Scope, node: Node, xs: Any) -> None:
+    """Keeps that what a scan walks along has one length."""
+    scope.guards.extend((condition, source_of(node)) for condition in one_length(xs))
 
 
 def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[Any], extra: list[Any]) -> Any:

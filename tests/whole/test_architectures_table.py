@@ -14,7 +14,7 @@ import torch
 import irkit
 from lowering.architectures.inputs import Sets
 from tests.tables.architectures.__main__ import jobs_of, options, sibling_costs, took_longer
-from tests.tables.architectures.measure import GOOD, Row, no_worse, row_of, unlike
+from tests.tables.architectures.measure import GOOD, Row, is_no_worse, no_worse, row_of, unlike
 from tests.tables.architectures.page import page
 from tests.tables.architectures.places import Place, line_at_work, places_in
 from tests.tables.architectures.reasons import reason_of
@@ -232,3 +232,27 @@ def test_roundings_are_judged_by_float64_of_complex_numbers_and_where_a_model_as
 
     made: Any = Program()
     assert no_worse(made, {"x": x}) is fine
+
+
+@pytest.mark.parametrize(
+    ("ours", "fine"),
+    (
+        ([2.00001, -float("inf"), 0.0], True),
+        ([2.00001, 0.0, 0.0], False),
+        ([2.5, -float("inf"), 0.0], False),
+        ([2.00001, -float("inf"), float("nan")], False),
+    ),
+)
+def test_numbers_beside_infinite_ones_are_judged_by_float64_and_infinite_ones_are_the_same(
+    ours: list[float], fine: bool
+) -> None:
+    infinite = -float("inf")
+    exact = torch.tensor([2.0, infinite, 0.0], dtype=torch.float64)
+    theirs = torch.tensor([2.1, infinite, 0.0])
+    assert is_no_worse(exact, theirs, torch.tensor(ours)) is fine
+
+
+def test_results_that_are_all_zeros_are_as_good_as_zeros() -> None:
+    zeros = torch.zeros(2, 2)
+    assert is_no_worse(zeros.double(), zeros, zeros.clone())
+    assert not is_no_worse(zeros.double(), zeros, zeros + 0.1)

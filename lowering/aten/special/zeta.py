@@ -22,10 +22,12 @@ STEPS = 10
 
 def zeta(s: Value, q: Value) -> Value:
     """The sum of (q + k)**-s over k = 0, 1, ..., for s > 1 and q of one shape, in float64. Negative q step up to 0
-    first, which takes as many turns of a loop as the least of them is below it."""
+    first, which takes as many turns of a loop as the least of them is below it; whole ones do not: they are poles, and
+    numbers beyond 2**52 are all whole."""
     count = dims.product(q.shape)
-    below = op.Ceil(op.Max(op.Neg(q), scalar(0, DType.DOUBLE)))
     zeros = scalar(0, DType.DOUBLE)
+    up = op.Ceil(op.Neg(q))
+    below = op.Where(op.And(op.Less(q, 0), op.Greater(op.Add(q, up), 0)), up, zeros)
     all_below = op.Concat(reshape(below, (count,)), const(np.zeros(1)), axis=0)
     turns = cast(op.ReduceMax(all_below, keepdims=0), DType.INT64)
 

@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from lowering.capture.guards.guards import over_sizes
+from lowering.capture.guards.met_sizes import put_at_places, within_memory
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import OpOverload
 
@@ -29,7 +30,15 @@ _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adapt
 _TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
+_PUTS = frozenset(f"aten::{name}" for name in "index_put index_put_ _unsafe_index_put".split())
+_PUTS |= {"aten::_unsafe_masked_index_put_accumulate"}
+_STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter"))
+_MIDDLES = frozenset(("aten::median", "aten::nanmedian"))
+"""Operators that choose one element along a dimension, and give NaN for the middle of nothing at all."""
 _INDEXED = frozenset(("aten::index_reduce", "aten::index_add", "aten::index_copy"))
+_PARTS = frozenset(("aten::diagonal_scatter", *_WRITES, *_INDEXED, *_PUTS, *_STRIDED))
+_WHOLE = frozenset(("aten::pixel_unshuffle", "aten::linalg_cond"))
+"""Operators that give something else of nothing: an image without pixels as it is, 0 for a matrix of nothing."""
 _COMPARING = frozenset((
     *_WRITES, "aten::_softmax_backward_data", "aten::_log_softmax_backward_data", "aten::native_group_norm",
     "aten::diagonal_scatter", "aten::batch_norm",
@@ -40,7 +49,7 @@ _COMPARING = frozenset((
 def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
     lets it through."""
-    some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
+    some = name in _CHOICES or name in _MIDDLES or name in _LOSSES or name == "aten::ctc_loss"
     if name in _ENDING:
         return False
     return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS, *_ADAPTIVE))
@@ -66,12 +75,13 @@ def takes_all_sizes(name: str) -> bool:
     """True for an operator of which nothing here is asked, as of most."""
     some = (
         _SQUEEZES,
-        _WRITES,
+        _PARTS,
         _CHOICES,
+        _MIDDLES,
         _LOSSES,
         _TRAPEZOIDS,
-        _INDEXED,
-        ("aten::diagonal_scatter", "aten::select", "aten::ctc_loss", "aten::bincount"),
+        _WHOLE,
+        ("aten::select", "aten::ctc_loss", "aten::bincount"),
     )
     begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
     return not any(name in each for each in some) and not name.startswith(begins)
@@ -91,13 +101,9 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from kept_dimensions(node, recorded)
     elif target is torch.ops.aten.select.int:
         yield from place_within(node, recorded)
-    elif name == "aten::diagonal_scatter":
-        yield from diagonal_within(node, recorded)
-    elif name in _WRITES:
-        yield from part_within(node, recorded, name == "aten::slice_scatter")
-    elif name in _INDEXED:
-        yield from one_index_each(node, recorded)
-    elif name in _CHOICES:
+    elif name in _PARTS:
+        yield from what_fits(name, node, recorded)
+    elif name in _CHOICES or (name in _MIDDLES and (len(node.args) > 1 or "dim" in node.kwargs)):
         yield from something_to_choose(node, recorded, name == "aten::mode")
     elif name.startswith(_CONVOLUTIONS):
         yield from something_to_weigh(node)
@@ -108,6 +114,20 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from some_class(node, recorded)
     else:
         yield from something_there(name, node, recorded)
+
+
+def what_fits(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that a part of a tensor, which is read or written, lies within it, and fits what is put there."""
+    if name == "aten::diagonal_scatter":
+        yield from diagonal_within(node, recorded)
+    elif name in _WRITES:
+        yield from part_within(node, recorded, name == "aten::slice_scatter")
+    elif name in _INDEXED:
+        yield from one_index_each(node, recorded)
+    elif name in _PUTS:
+        yield from spread_to_places(node, recorded)
+    else:
+        yield from strides_within(node, recorded)
 
 
 def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
@@ -127,7 +147,7 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
     elif name.startswith(_ADAPTIVE):
         for size in dict.fromkeys(map(expression, recorded.shape[1:])):
             yield from of_sizes(over_sizes(size) >= 1)
-    elif name == "aten::pixel_unshuffle":  # which gives an image without pixels back as it is, with its sizes
+    elif name in _WHOLE and node.args[1:2] != (1,):  # each pixel is one of its own then
         for size in dict.fromkeys(map(expression, recorded.shape)):
             yield from of_sizes(over_sizes(size) >= 1)
     elif name in _TRAPEZOIDS:
@@ -216,7 +236,10 @@ def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The conditions that a dimension reaches as far as the place that is read, where that place depends on sizes."""
-    index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else None
+    index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else node.args[2]
+    if type(index) is int and index not in (0, -1):
+        size = over_sizes(expression(recorded.shape[node.args[1]]))  # type: ignore[index]
+        yield from of_sizes(size >= (index + 1 if index > 0 else -index))
     if isinstance(index, torch.SymInt):
         place, size = index.node.expr, expression(recorded.shape[node.args[1]])  # type: ignore[index]
         # Of an empty dimension torch does say that nothing can be taken.
@@ -281,6 +304,45 @@ def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     pairs += [pair for i, pair in enumerate(zip(recorded.shape, rows.shape, strict=False)) if i != axis]
     for size, other in pairs:
         yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
+
+
+def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that values broadcast to the places that they are put at, where these are no masks."""
+    *_, indices, new = (recorded_of(each) for each in node.args[: 4 if isinstance(node.args[1], Node) else 3])
+    found: Any = [each for each in (*indices, new) if each is not None]
+    if not any(each.dtype in (torch.bool, torch.uint8) for each in found[:-1]):
+        places = [None if each is None else sizes_of(each) for each in indices]
+        for condition in put_at_places(sizes_of(recorded), places, sizes_of(new)):
+            yield from of_sizes(condition)
+
+
+def strides_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The condition that a strided view ends within the memory that it is a view of."""
+    target: Any = node.target
+    given = {**dict(zip((a.name for a in target._schema.arguments), node.args, strict=False)), **node.kwargs}
+    numbers = [recorded_of(each) for each in (given["size"], given["stride"], [given.get("storage_offset") or 0])]
+    sizes, strides, begin = ([over_sizes(expression(n)) for n in each] for each in numbers)
+    for condition in within_memory(sizes_of(recorded), sizes, strides, begin[0]):
+        yield from of_sizes(condition)
+
+
+def recorded_of(given: Any) -> Any:
+    """What was recorded for an argument, or each of several."""
+    if isinstance(given, list | tuple):
+        return [recorded_of(each) for each in given]
+    return given.meta["val"] if isinstance(given, Node) else given
+
+
+def one_length(xs: Sequence[Any]) -> Iterator[Any]:
+    """The conditions that tensors which nodes give have one length, as what a scan walks along."""
+    found = [sizes_of(each)[0] for each in recorded_of(xs)]
+    for other in found[1:]:
+        yield from of_sizes(sympy.Eq(found[0], other))
+
+
+def sizes_of(recorded: torch.Tensor) -> list[Any]:
+    """The sizes of a recorded tensor, which may be 0, as expressions in torch's symbols."""
+    return [over_sizes(expression(size)) for size in recorded.shape]
 
 
 def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:

@@ -44,7 +44,8 @@ class Occasion:
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int(), min() and the like in the
     module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
     `nested` that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers
-    whether TorchScript's tracer is at work, `chooses` which module of a list is meant by a place that data tells.
+    whether TorchScript's tracer is at work, `chooses` which module of a list is meant by a place that data tells;
+    `as_eager` leaves out that torch says that it exports.
     """
 
     deed: Deed
@@ -57,6 +58,7 @@ class Occasion:
     heard: Heard = attrs.field(factory=Heard)
     traces: Callable[[], bool] | None = None
     chooses: Callable[[Any, Any], Any] | None = None
+    as_eager: bool = False
 
     @property
     def exports(self) -> bool:
@@ -107,7 +109,7 @@ TABLE: tuple[Patch, ...] = (
         ("torch.compiler._is_compiling_flag", "torch.compiler._is_exporting_flag"),
         "models have ways of their own for export, which direct capture wants them to take",
         "2.13",
-        lambda at: at.deed == "direct",
+        lambda at: at.deed == "direct" and not at.as_eager,
         lambda at: settings.saying_that_it_exports(),
     ),
     Patch(

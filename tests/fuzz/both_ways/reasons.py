@@ -26,7 +26,6 @@ class Reason:
 EVERY = ("*",)
 OF_DATA = r"out of (bounds|range|DATA)|outside|must be between|must all be smaller|Number of elements of source"
 LOSSES = ("modules:nn.*Loss.*", "operators:nn.functional.*loss*", "operators:nn.functional.*cross_entropy*")
-VIEWS = ("operators:as_strided*",)
 
 REASONS: tuple[Reason, ...] = (
     Reason("more", EVERY, "torch.export fixes or bounds a size that direct capture lets vary, or makes two sizes one "
@@ -46,10 +45,6 @@ REASONS: tuple[Reason, ...] = (
            "does", "the data", OF_DATA),
     Reason("late", EVERY, "numbers that were drawn are no places in so small a tensor; it refuses them, as eager does",
            "the data", OF_DATA),
-    Reason("torch.export late", VIEWS, "torch.export asks nothing of the memory that a view lies in; ONNX Runtime "
-           "refuses it, as eager does", "torch", "setStorage"),
-    Reason("late", VIEWS, "how large the memory is that a view lies in is not asked of a size of 1; ONNX Runtime "
-           "refuses it, as eager does", "irkit", "setStorage"),
     Reason("differs", ("operators:fft.*",), "torch refuses a transform of no signals, of which irkit gives none",
            "torch", "MKL FFT error"),
     Reason("differs", ("operators:cholesky", "operators:linalg.cholesky*"), "the matrix that was drawn is not positive "
@@ -73,40 +68,17 @@ REASONS: tuple[Reason, ...] = (
            "torch", "select\\(\\): index 0 out of range"),
     Reason("differs", ("hops:associative_scan.*",), "torch stacks rows of lengths that differ where they are empty",
            "torch", "stack expects each tensor"),
-    Reason("differs", ("hops:scan.*",), "by torch.export no condition says that what a scan walks along has one "
-           "length; ONNX Runtime refuses it, and eager takes the least", "irkit",
-           "torch.export at.*inconsistent sequence"),
     Reason("differs", ("operators:linalg.tensorinv",), "two ways to round the inverse of a large random matrix",
            "the data", "1 of 4096 elements"),
     Reason("differs", ("operators:index_add",), "torch takes places in a tensor without columns that it does not have; "
            "ONNX Runtime refuses them", "ONNX Runtime", "out of data bounds"),
-    Reason("differs", ("operators:linalg.cond",), "the norm of no singular values has another shape in ONNX Runtime",
-           "irkit", "Squeeze"),
     Reason("differs", ("operators:ormqr",), "torch.export records that a count of reflections is free, which eager "
            "compares", "torch", "torch.export at.*tau"),
-    Reason("torch.export late", ("operators:linalg.lstsq*", "operators:select", "operators:masked_scatter",
-                                 "operators:_unsafe_masked_index_put_accumulate"),
-           "torch.export records no condition that eager keeps; ONNX Runtime refuses it, too", "torch"),
-    Reason("late", ("operators:masked.median",), "a median of nothing: ONNX Runtime refuses it, as eager does",
-           "irkit"),
-    Reason("both late", ("operators:_unsafe_masked_index_put_accumulate",), "no condition says how places and what is "
-           "put there broadcast; ONNX Runtime refuses it, as eager does", "irkit", "cannot be broadcast"),
-    Reason("narrower", ("operators:nn.functional.conv_transpose*",), "direct capture wants two rows and columns where "
-           "the example has a transposed convolution of one", "irkit"),
-    Reason("narrower", ("operators:linalg.householder_product", "operators:linalg.tensor*",
-                        "operators:nn.functional.group_norm"),
-           "what torch asks of a count or of a product of sizes is told for the example's sizes only", "irkit"),
-    Reason("narrower", ("modules:nn.Bilinear.*",), "torch refuses other sizes of a bilinear layer than its weights, "
-           "and direct capture, which finds no reason, fixes them", "irkit"),
+    Reason("narrower", ("operators:linalg.tensorsolve",), "direct capture refuses a tensor of nothing, solved for "
+           "as little, where it has rows", "irkit"),
     Reason("narrower", ("hops:vmap",), "a size that is mapped over is asked for at 1, where it is free", "irkit"),
     Reason("narrower", ("hops:flex_attention.gqa",), "ONNX Runtime leaves what memory held for heads without features, "
            "where the product is one of swapped matrices", "ONNX Runtime"),
-    Reason("narrower", ("operators:slice_scatter",), "sizes that are equal in the example are made one where a slice "
-           "ends at a number", "irkit"),
-    Reason("narrower", ("operators:nn.functional.pixel_unshuffle",), "direct capture refuses images without pixels, as "
-           "torch's kernel does of most", "irkit"),
-    Reason("narrower", ("operators:nn.functional.max_unpool*",), "direct capture takes no output size that a size of 1 "
-           "gives", "irkit"),
     Reason("harness", ("operators:sparse.mm.reduce",), "a sparse tensor, of which the harness copies no storage",
            "the harness"),
 )  # fmt: skip

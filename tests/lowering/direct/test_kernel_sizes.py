@@ -51,7 +51,7 @@ def answers(program: Any, function: Callable[..., Any], shapes: Shapes) -> str:
     given = drawn(shapes)
     try:
         expected = function(*given)
-    except RuntimeError:
+    except (IndexError, RuntimeError):
         with pytest.raises(irkit.ContractError):
             program.feeds(given, {})
         return "refused by eager"
@@ -83,12 +83,43 @@ def cross_entropy(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(x, (labels > 0).long())
 
 
+def put_there(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    return x.index_put(((rows * 0).long(), (columns * 0).long()), new, accumulate=True)
+
+
+def assigned(x: torch.Tensor, rows: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[:, (rows * 0).long()] = new
+    return x
+
+
+def strided_part(x: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    return x.as_strided_scatter(part.mT.contiguous(), (2, 1), (2, 1), 1)
+
+
 COMPARED: dict[str, tuple[Callable[..., Any], Shapes, list[Shapes]]] = {
     "softmax backward": (softmax_backward, ((5,), (5,)), [((8,), (1,)), ((1,), (1,)), ((3,), (3,))]),
     "group norm": (normalized, ((2, 6, 3), (6,), (6,)), [((2, 6, 3), (1,), (6,)), ((1, 6, 3), (6,), (6,))]),
     "batch norm": (learnt, ((5, 5, 5), (5,), (5,)), [((8, 1, 7), (6,), (4,)), ((3, 2, 4), (2,), (2,))]),
     "select_scatter": (lambda x, y: x.select_scatter(y, 0, 1), ((5, 5, 5), (5, 5)), [((5, 5, 5), (1, 5))]),
     "slice_scatter": (lambda x, y: x.slice_scatter(y, 0), ((4, 5), (4, 5)), [((4, 1), (4, 5)), ((4, 5), (4, 1))]),
+    "index_put": (put_there, ((4, 5), (3, 1), (1, 2), (3, 2)), [
+        ((4, 5), (4, 1), (1, 2), (3, 2)), ((4, 5), (3, 1), (1, 4), (3, 2)), ((4, 5), (1, 1), (1, 2), (3, 2)),
+        ((4, 5), (3, 1), (1, 2), (1, 2)), ((4, 5), (3, 1), (1, 0), (3, 2)),
+    ]),
+    "assigned": (assigned, ((4, 5), (3,), (4, 3)), [
+        ((4, 5), (2,), (4, 3)), ((4, 5), (3,), (2, 3)), ((4, 5), (3,), (1, 3)), ((4, 5), (3,), (4, 1)),
+    ]),
+    "as_strided": (lambda x: x.as_strided((2, 2), (1, 2)), ((3, 3),), [((1, 1),), ((3, 1),), ((2, 2),), ((0, 3),)]),
+    "as_strided_copy": (lambda x: torch.as_strided_copy(x, (2, 2), (1, 2)), ((3, 3),), [((1, 1),), ((1, 4),)]),
+    "as_strided_scatter": (strided_part, ((3, 3), (1, 2)), [((1, 1), (1, 2)), ((1, 3), (1, 2)), ((2, 2), (1, 2))]),
+    "median": (lambda x: torch.median(x, 0).values, ((5,),), [((0,),), ((1,),)]),
+    "nanmedian": (lambda x: x[2:].nanmedian(0).values, ((5, 3),), [((2, 3),), ((3, 3),), ((4, 0),), ((2, 0),)]),
+    "median of all": (lambda x: x.nanmedian(), ((5, 3),), [((0, 3),), ((1, 1),)]),
+    "select": (lambda x: x[:, 2], ((4, 4),), [((4, 2),), ((4, 1),), ((1, 3),)]),
+    "select from behind": (lambda x: x[:, -3], ((4, 4),), [((4, 2),), ((4, 3),)]),
+    "cond": (lambda x: torch.linalg.cond(x), ((4, 4),), [((0, 4),), ((4, 0),), ((1, 3),)]),
+    "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x[None], 2), ((4, 4),), [((0, 4),), ((2, 0),), ((2, 6),)]),
     "cross entropy": (cross_entropy, ((2, 5, 3, 3), (2, 3, 3)), [((2, 5, 16, 3), (2, 7, 3))]),
 }  # fmt: skip
 
@@ -101,6 +132,47 @@ def test_sizes_that_only_a_kernel_compares_are_conditions(name: str, capture: st
     assert answers(program, function, example) == "taken"
     for shapes in others:
         answers(program, function, shapes)
+
+
+def reflected(x: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.householder_product(x, tau)
+
+
+def bilinear(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.bilinear(x, y, torch.ones(2, 3, 4), torch.ones(2))
+
+
+def transposed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.conv_transpose1d(x, weight, stride=2, padding=1, output_padding=1, dilation=2)
+
+
+TOLD: dict[str, tuple[Callable[..., Any], Shapes, list[Shapes], list[Shapes]]] = {
+    "householder_product": (reflected, ((5, 5), (5,)),
+        [((7, 6), (4,)), ((5, 5), (0,)), ((4, 1), (1,)), ((2, 0), (0,))], [((3, 4), (2,)), ((4, 3), (4,))]),
+    "bilinear": (bilinear, ((8, 3), (8, 4)),
+        [((1, 3), (1, 4)), ((0, 3), (0, 4)), ((9, 3), (9, 4))], [((2, 3), (3, 4)), ((2, 2), (2, 4))]),
+    "group_norm": (lambda x, w: F.group_norm(x, 2, w), ((1, 6, 3), (6,)),
+        [((1, 8, 3), (8,)), ((1, 4, 5), (4,))], [((1, 7, 3), (7,)), ((1, 6, 3), (4,))]),
+    "tensorinv": (lambda x: torch.linalg.tensorinv(x.exp(), ind=2), ((2, 3, 6),),
+        [((1, 1, 1),), ((2, 0, 0),)], [((2, 3, 5),), ((1, 2, 1),)]),
+    "tensorsolve": (lambda x, y: torch.linalg.tensorsolve(x, y), ((2, 3, 6), (2, 3)),
+        [((1, 1, 1), (1, 1)), ((2, 4, 8), (2, 4)), ((2, 0, 0), (2, 0))], [((2, 3, 5), (2, 3)), ((2, 3, 6), (2, 2))]),
+    "slice_scatter": (lambda x, y: x.slice_scatter(y, 0, 0, 4), ((4, 4), (4, 4)),
+        [((4, 2), (4, 2)), ((7, 5), (4, 5)), ((2, 3), (2, 3)), ((0, 3), (0, 3))], [((7, 5), (5, 5)), ((4, 3), (4, 4))]),
+    "conv_transpose": (transposed, ((1, 3, 4), (3, 2, 3)),
+        [((1, 3, 1), (3, 2, 3)), ((1, 2, 1), (2, 4, 2)), ((1, 1, 3), (1, 2, 1))], [((1, 3, 1), (3, 2, 0))]),
+    "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x[None], 1), ((4, 4),), [((0, 4),), ((4, 0),), ((1, 1),)], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_an_operator_requires_is_told_for_all_sizes(name: str) -> None:
+    function, example, taken, refused = TOLD[name]
+    program = program_of(function, example, "direct")
+    for shapes in (example, *taken):
+        assert answers(program, function, shapes) == "taken", shapes
+    for shapes in refused:
+        assert answers(program, function, shapes) == "refused by eager", shapes
 
 
 @pytest.mark.parametrize("shapes", [((1, 4), (4, 4)), ((4, 4), (1, 4)), ((4, 1), (4, 4)), ((6, 3), (2, 3))])
@@ -139,10 +211,11 @@ def test_a_loss_of_one_row_beside_others_is_refused_or_right() -> None:
 # ---------------------------------------------------------------------------------------------- scans
 
 
-def test_what_a_scan_walks_along_has_one_length() -> None:
+@pytest.mark.parametrize("capture", WAYS)
+def test_what_a_scan_walks_along_has_one_length(capture: str) -> None:
     model = Of(scanned_tree).eval()
     axes = {"tensors": ({0: Dim.AUTO}, {0: Dim.AUTO})}
-    program = irkit.to_onnx(model, (torch.randn(3, 4), torch.randn(3, 4)), dynamic_shapes=axes, capture="direct")
+    program = irkit.to_onnx(model, (torch.randn(3, 4), torch.randn(3, 4)), dynamic_shapes=axes, capture=capture)
     with pytest.raises(irkit.ContractError):
         program(torch.randn(1, 4), torch.randn(5, 4))
     given = torch.randn(6, 4), torch.randn(6, 4)

@@ -1,4 +1,4 @@
-"""Models that ask `torch.jit.is_tracing()`: the ways that they have for TorchScript's tracer ask nothing of sizes."""
+"""The ways that models have for TorchScript's tracer, which ask nothing of sizes, and those for export."""
 
 from __future__ import annotations
 
@@ -92,3 +92,54 @@ def test_nothing_is_run_twice_where_sizes_do_not_vary() -> None:
     torch.manual_seed(0)
     program = irkit.to_onnx(Positions(), (torch.randn(2, 3, 4, 4),), dynamic_shapes=({0: "n"},))
     assert "Resize" not in str(program.graph) and not is_traced()
+
+
+class OfEager(torch.nn.Module):
+    """The way for exports makes a mask for which what follows is not made; that of eager makes none."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(x.shape[0], x.shape[0], dtype=torch.bool) if torch.compiler.is_exporting() else None
+        if mask is not None and mask.shape[-1] != x.shape[0] // 2:
+            raise ValueError("the mask is too long")
+        return x[: x.shape[0] // 2] * 2
+
+
+class OfData(torch.nn.Module):
+    """The way for exports raises; that of eager asks what data holds, and so do calls that the program refuses."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            raise ValueError("nothing is made for exports")
+        return x * 2 if (x > 0).all() else x
+
+
+class Wrong(torch.nn.Module):
+    """It raises in each of its ways while it is traced, for reasons of their own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            raise ValueError("the first reason")
+        if type(x) is not torch.Tensor:
+            raise ValueError("the second reason")
+        return x
+
+
+def test_a_model_that_raises_in_its_way_for_exports_is_captured_by_that_of_eager() -> None:
+    program = irkit.to_onnx(OfEager(), (torch.randn(6, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    for rows in (0, 1, 2, 7):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(program(x), program.reference(x), rtol=0, atol=0)
+    assert any("took those of eager" in note for note in program.report.notes)
+    assert program.check()
+
+
+def test_what_the_way_of_eager_asks_of_data_is_a_condition() -> None:
+    program = irkit.to_onnx(OfData(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    assert program(torch.ones(5, 3)).equal(torch.full((5, 3), 2.0))
+    with pytest.raises(irkit.ContractError):
+        program(-torch.ones(5, 3))
+
+
+def test_where_the_way_of_eager_raises_too_the_first_reason_is_told() -> None:
+    with pytest.raises(irkit.IrkitError, match="the first reason"):
+        irkit.to_onnx(Wrong(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), capture="direct")

@@ -40,14 +40,6 @@ LOOKS_AHEAD = (
     "masking_utils.py:307 leaves out the causal mask where nothing is padded and relies on is_causal, which is False "
     "({}): eager then looks ahead, the program does not"
 )
-MASK_KEPT = (
-    "masking_utils.py:295 makes a mask whenever it is traced, and informer/modeling_informer.py:543 refuses the one of "
-    "the length before its distillation"
-)
-MASK_TAKEN = (
-    "masking_utils.py:295 makes a mask whenever it is traced, and autoformer/modeling_autoformer.py:516 cannot add "
-    "one: eager leaves it out where nothing is padded"
-)
 LOOKS_BACK = (
     "masking_utils.py:368 makes a mask whenever it is traced, and leaves it out in eager where nothing is padded. That "
     "relies on is_causal: modeling_phi4_multimodal.py:97 says it is, and eager then sees no later patches; the program "
@@ -55,26 +47,11 @@ LOOKS_BACK = (
 )
 KNOWN: tuple[tuple[str, str, str, str], ...] = (
     (
-        r"(mm-)?grounding-dino",
-        "differ by more",
-        "nobody",
-        "the tiny model is ill-conditioned: of groups of one element eager's norm gives zeros, the program's roundings "
-        "of 7e-6, and a LayerNorm behind enlarges them",
-    ),
-    (r"autoformer\b", "is invalid for input of size", "transformers", MASK_TAKEN),
-    (r"informer\b", "Attention mask should be", "transformers", MASK_KEPT),
-    (
         r"pp_doclayout_v3",
         "differ by more",
         "nobody",
         "modeling_pp_doclayout_v3.py:1853 chooses the largest of scores that are equal but for roundings: eager in "
         "float64 chooses others than in float32, too",
-    ),
-    (
-        r"pe_audio\b",
-        "differ by more",
-        "nobody",
-        "roundings: eager is 2.5e-5 from its own results in float64, the program 4e-5 from eager",
     ),
     (r"phi4_multimodal_vision", "differ by more", "transformers", LOOKS_BACK),
     (r"aimv2", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_aimv2.py:283")),

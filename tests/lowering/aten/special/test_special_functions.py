@@ -6,6 +6,7 @@ The error is absolute where the function is below 1, relative where it is above.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,12 @@ def test_polynomials_of_each_degree(name: str) -> None:
         np.testing.assert_allclose(
             found[both], expected[both], rtol=1e-12, atol=1e-10 * max(1, np.abs(expected[both]).max())
         )
+
+
+def test_negative_numbers_do_not_hang_on_the_others() -> None:
+    near = np.array([-1.5, -2.25, 3.0])
+    x = torch.tensor([*near, -1e30, -math.inf], dtype=torch.float64)
+    (got,) = run_onnx(lowered(lambda x: torch.polygamma(2, x), x).graph, (x,))
+    assert np.allclose(got[:3], [float(mpmath.psi(2, each)) for each in near], rtol=1e-13)
+    (alone,) = run_onnx(lowered(lambda x: torch.polygamma(2, x), x[:3]).graph, (x[:3],))
+    assert np.array_equal(got[:3], alone)
