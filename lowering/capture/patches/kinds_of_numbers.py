@@ -1,76 +1,104 @@
-"""`isinstance(n, int)` and `type(n) is int` of a number that data or sizes tell, which is a symbol of torch's."""
+"""`isinstance(n, int)` and `type(n) is int` of a number that data or sizes tell, which is a symbol of torch's.
+
+Python asks a number for its `__class__` where its type does not answer, so that a property of that name is all that
+isinstance, match, singledispatch and abstract classes need. It stands in the dict of torch's class itself: Python takes
+`torch.SymInt.__class__ = ...` for the class of the class, lets no class that has object for its only base get another,
+and torch's C++ makes no numbers of a class derived from torch.SymInt. A `__getattribute__` would be called for every
+attribute, and another `isinstance` in a model's globals is not what match and singledispatch ask.
+"""
 
 from __future__ import annotations
 
 import copy
 import copyreg
+import functools
 import gc
+import os
 import sys
+import types
+import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import functorch
 import sympy
 import torch
 
+import irkit
+import passes
 from lowering.capture.patches.kept_sizes import Float, Int
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """What a number of each kind of torch's is in eager."""
 KEEPING: dict[type, type] = {int: Int, float: Float}
 """What stands for some of them where sizes are kept."""
+ANSWERED = frozenset((*PLAIN, *KEEPING, type))
+"""The types that `type` of a model's may answer otherwise than Python's."""
 OWN = (
-    *(str(Path(str(each.__file__)).parent) for each in (torch, sympy)), str(Path(__file__).parents[2]),
-    copy.__file__, copyreg.__file__,
+    *(str(Path(str(each.__file__)).parent) + os.sep for each in (torch, functorch, sympy, irkit, passes)),
+    str(Path(__file__).parents[2]) + os.sep, copy.__file__, copyreg.__file__,
 )  # fmt: skip
 """Code that tells the symbols of torch's from numbers, or makes copies of whatever it is given."""
-LEFT = frozenset(("torch", "builtins", "lowering", "irkit", "passes", ""))
+LEFT = sys.stdlib_module_names | {"torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering"}
 """Libraries whose `type` stays Python's."""
-ASKING = ("<frozen abc>", "<frozen _collections_abc>")
+ASKING = ("<frozen abc>", "<frozen _collections_abc>", functools.__file__, typing.__file__)
 """Code that asks in the name of its caller."""
+
+
+class Askers(dict[str, bool | None]):
+    """Of each file whether its code sees symbols as torch has them; None where the caller's file tells."""
+
+    def __missing__(self, file: str) -> bool | None:
+        self[file] = found = None if file in ASKING else file.startswith(OWN)
+        return found
 
 
 @contextmanager
 def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> Iterator[None]:
     """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
-    float or a bool. `type(n)`, which nothing but another `type` changes, does so in the libraries that a model's code
-    stands in, and in modules whose globals are `places`."""
-    spaces = [names for names in (*spaces_of(module), *places) if "type" not in names]
+    float or a bool. `type(n)`, which nothing but another `type` changes, does so in all libraries but Python's own,
+    torch's and irkit's, in the model's functions wherever they stand, and in code whose globals are `places`."""
+    askers = Askers()
+    spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
+    classes = [(kind, attributes_of(kind), vars(kind).get("__class__")) for kind in PLAIN]
     try:
         for names in spaces:
             names["type"] = Kind
-        for kind, plain in PLAIN.items():
-            set_class_of(kind, property(telling(kind, plain)))
+        for kind, attributes, _ in classes:
+            attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
+            forget_lookups(kind)
         yield
     finally:
-        for kind in PLAIN:
-            set_class_of(kind, None)
+        for kind, attributes, before in classes:
+            if before is None:
+                attributes.pop("__class__", None)
+            else:
+                attributes["__class__"] = before  # that of the block around
+            forget_lookups(kind)
         for names in spaces:
             names.pop("type", None)
 
 
-def set_class_of(kind: type, told: property | None) -> None:
-    """Gives numbers of a kind another `__class__`, by which isinstance goes; None gives them their own. Python would
-    take `kind.__class__ = ...` for the class of the kind itself; what it has for attributes is a dict all the same.
-    A `__getattribute__` would be called for every attribute."""
-    (attributes,) = gc.get_referents(vars(kind))
-    if told is None:
-        attributes.pop("__class__", None)
-    else:
-        attributes["__class__"] = told
-    kind.__doc__ = kind.__doc__  # so that Python looks for attributes of the class anew
+def attributes_of(kind: type) -> dict[str, Any]:
+    """The dict behind vars(kind), which itself can only be read."""
+    return gc.get_referents(vars(kind))[0]
 
 
-def telling(kind: type, plain: type) -> Callable[[Any], type]:
+def forget_lookups(kind: type) -> None:
+    """Makes Python look for attributes of a class anew, where its dict was changed."""
+    kind.__doc__ = kind.__doc__
+
+
+def telling(kind: type, plain: type, askers: Askers) -> Callable[[Any], type]:
     """What gives the class of a number, as the code that asks shall see it."""
 
-    def told(number: Any) -> type:
-        frame = sys._getframe(1)
-        while frame.f_code.co_filename in ASKING and frame.f_back is not None:
+    def told(_number: Any) -> type:
+        frame: Any = sys._getframe(1)
+        while (own := askers[frame.f_code.co_filename]) is None and frame.f_back is not None:
             frame = frame.f_back
-        return kind if frame.f_code.co_filename.startswith(OWN) else named_in(frame.f_globals, plain)
+        return kind if own else named_in(frame.f_globals, plain)
 
     return told
 
@@ -85,47 +113,82 @@ class Meta(type):
     """What makes `Kind` look like type."""
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
-        if len(given) != 1 or named:
+        if cls is not Kind:  # a class of classes that is derived from it
+            return super().__call__(*given, **named)
+        if not given or given[1:] or named:
             return type(*given, **named)
         found = type(given[0])
-        found = PLAIN.get(found, found)
-        if found is type:
-            return cls
-        return named_in(sys._getframe(1).f_globals, found)
+        if found not in ANSWERED:
+            return found
+        return cls if found is type else named_in(sys._getframe(1).f_globals, PLAIN.get(found, found))
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, type)
+        return isinstance(instance, type) if cls is Kind else super().__instancecheck__(instance)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, type)
+        return issubclass(subclass, type) if cls is Kind else super().__subclasscheck__(subclass)
+
+    def __getitem__(cls, kinds: Any) -> Any:
+        return types.GenericAlias(type, kinds)
 
     def __eq__(cls, other: object) -> bool:
-        return other is type or other is cls
+        return cls is other or (cls is Kind and other is type)
 
     def __hash__(cls) -> int:
-        return hash(type)
+        return hash(type) if cls is Kind else super().__hash__()
 
 
 class Kind(type, metaclass=Meta):
     """type, but that a symbolic number is of the kind that it has in eager."""
 
 
-def spaces_of(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
-    """The globals of all modules of Python in the libraries that a model's code stands in, but for torch's own."""
-    heads: set[str] = set()
-    level: list[Any] = [] if module is None else [module]
-    while level:  # module.modules() would take far more calls
-        heads.update([name for kind in {type(each) for each in level} for name in map(head_of, kind.__mro__)])
-        heads.update([head_of(each.__dict__["forward"]) for each in level if "forward" in each.__dict__])
-        level = [part for each in level for part in each._modules.values() if part is not None]
-    heads -= LEFT
-    inner = tuple([f"{head}." for head in heads])
-    for name in [*heads, *(name for name in [*sys.modules] if name.startswith(inner))]:
+Kind.__name__ = Kind.__qualname__ = "type"
+
+
+def spaces_of(loaded: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The globals of all modules of Python that may hold code of models."""
+    for name in modelling(loaded):
         held = sys.modules.get(name)
-        if isinstance(held, ModuleType):
+        if isinstance(held, types.ModuleType):
             yield held.__dict__
 
 
-def head_of(held: Any) -> str:
-    """The library of a class or function."""
-    return (getattr(held, "__module__", "") or "").partition(".")[0]
+@functools.lru_cache(maxsize=4)
+def modelling(loaded: tuple[str, ...]) -> tuple[str, ...]:
+    """Of the names of modules of Python those that may hold code of models."""
+    return tuple([name for name in loaded if is_modelling(name)])
+
+
+@functools.cache
+def is_modelling(name: str) -> bool:
+    """Whether a module of Python stands in a library whose `type` may be another."""
+    return name.partition(".")[0] not in LEFT
+
+
+def own_spaces(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
+    """The globals of a model's functions that stand in no module of Python, as those of code that is executed do."""
+    parts: dict[Any, Any] = {} if module is None else {module: None}
+    kinds: dict[type, None] = {}
+    level = [*parts]
+    for part in level:  # which grows; in this way a module more takes no call
+        kinds[type(part)] = None
+        children = part._modules
+        for name in children:
+            child = children[name]
+            if child is not None and child not in parts:
+                parts[child] = None
+                level += (child,)
+    for part in level[:1]:
+        yield from globals_in(part.__dict__)
+    for kind in {base: None for each in kinds for base in each.__mro__}:
+        if kind.__module__ == "builtins" or is_modelling(kind.__module__):  # as a class is that exec() makes
+            yield from globals_in(vars(kind))
+
+
+def globals_in(attributes: Any) -> Iterator[dict[str, Any]]:
+    """The globals of the functions among attributes, but for those of Python's modules."""
+    for each in [*attributes.values()]:
+        if isinstance(each, types.FunctionType):
+            names = each.__globals__
+            if getattr(sys.modules.get(names.get("__name__", "")), "__dict__", None) is not names:
+                yield names

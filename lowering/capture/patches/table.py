@@ -207,8 +207,8 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "kinds_told",
         (
-            "torch.SymInt.__class__", "torch.SymFloat.__class__", "torch.SymBool.__class__",
-            "`type` in the modules of Python of the libraries that the model's code stands in",
+            "`__class__` of numbers of torch.SymInt, torch.SymFloat and torch.SymBool",
+            "`type` in all modules of Python but those of Python's own library, torch, sympy and irkit",
         ),
         "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager",
         "2.13",
