@@ -29,6 +29,7 @@ import torch
 import irkit
 import passes
 from lowering.capture.patches.kept_sizes import Float, Int
+from lowering.capture.patches.replaced import replaced_attributes
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """What a number of each kind of torch's is in eager."""
@@ -47,6 +48,14 @@ ASKING = ("<frozen abc>", "<frozen _collections_abc>", functools.__file__, typin
 """Code that asks in the name of its caller."""
 
 
+def number_itself(number: Any, _memo: Any = None) -> Any:
+    """The copy of a number. One of what stands behind it would keep its conditions for itself."""
+    return number
+
+
+COPYING = {"__copy__": number_itself, "__deepcopy__": number_itself}
+
+
 class Askers(dict[str, bool | None]):
     """Of each file whether its code sees symbols as torch has them; None where the caller's file tells."""
 
@@ -58,18 +67,20 @@ class Askers(dict[str, bool | None]):
 @contextmanager
 def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> Iterator[None]:
     """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
-    float or a bool. `type(n)`, which nothing but another `type` changes, does so in all libraries but Python's own,
+    float or a bool, of which a copy is the number itself. `type(n)`, which nothing but another `type` changes, does so in all libraries but Python's own,
     torch's and irkit's, in the model's functions wherever they stand, and in code whose globals are `places`."""
     askers = Askers()
     spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
     classes = [(kind, attributes_of(kind), vars(kind).get("__class__")) for kind in PLAIN]
+    copied = [(kind, name, method) for kind in PLAIN for name, method in COPYING.items()]
     try:
         for names in spaces:
             names["type"] = Kind
         for kind, attributes, _ in classes:
             attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
             forget_lookups(kind)
-        yield
+        with replaced_attributes(*copied):
+            yield
     finally:
         for kind, attributes, before in classes:
             if before is None:

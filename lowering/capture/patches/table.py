@@ -208,9 +208,11 @@ TABLE: tuple[Patch, ...] = (
         "kinds_told",
         (
             "`__class__` of numbers of torch.SymInt, torch.SymFloat and torch.SymBool",
+            "`__copy__` and `__deepcopy__` of these, which have none",
             "`type` in all modules of Python but those of Python's own library, torch, sympy and irkit",
         ),
-        "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager",
+        "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager, and a "
+        "copy of a size has conditions of its own",
         "2.13",
         lambda at: at.deed == "direct" or (at.exports and not at.dynamo),
         lambda at: kinds_told(at.module, at.places),

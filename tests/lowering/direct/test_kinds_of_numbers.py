@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import numbers
+import sys
+import threading
+import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,8 +136,185 @@ def test_a_size_is_copied_and_type_makes_classes() -> None:
         torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
 
 
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_what_is_decided_by_a_copy_of_a_number_is_a_condition(capture: Any) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        held = copy.deepcopy({"n": x.shape[0]})
+        return x * copy.copy(held["n"]) if held["n"] > 3 else x - 1
+
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
+    for n in (4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
+    with pytest.raises(irkit.ContractError):
+        program(torch.ones(2))
+
+
+def test_what_is_decided_by_a_copy_of_data_is_a_condition() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if copy.deepcopy(x[0].item()) > 2 else x - 1
+
+    program = irkit.to_onnx(model, (DATA[0],), rewrite=False)
+    torch.testing.assert_close(program(DATA[0]), model(DATA[0]))
+    with pytest.raises(irkit.ContractError):
+        program(DATA[1])
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_code_that_knows_symbols_finds_them(capture: Any) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        n: Any = x.shape[0]
+        plain = type(n) is int and n.__class__ is int
+        return x + 1 if plain and isinstance(n, int | torch.SymInt) else x - 1
+
+    def asked(x: torch.Tensor) -> torch.Tensor:
+        seen.append(isinstance(x.shape[0], torch.SymInt) and isinstance(x.shape[0], (str, torch.SymInt)))
+        return x
+
+    seen: list[bool] = []
+    irkit.to_onnx(asked, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
+    assert seen and all(seen)
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
+    for n in (2, 4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
+
+
+def executed(code: str, **names: Any) -> dict[str, Any]:
+    exec(code, names)  # noqa: S102 - that is what a notebook does, too
+    return names
+
+
+LAYER = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * (3 if type(x.shape[0]) is int and asked(x.shape[0]) else 2)
+"""
+ELSEWHERE = "def asked(n): return type(n) is int"
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_code_elsewhere_than_the_model_has_the_same_kinds(capture: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("a_library_of_its_own")
+    exec(ELSEWHERE, library.__dict__)
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    inner = executed(LAYER, asked=library.asked)["Model"]()
+    model = torch.nn.Sequential(torch.nn.Identity(), inner)
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
+    for n in (2, 4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), torch.ones(n) * 3)
+    assert "type" not in vars(library) and "type" not in vars(sys.modules[__name__])
+
+
+@pytest.mark.parametrize("place", ["torch/nn/functional.py", "torchvision/ops/boxes.py", "irkitten/model.py"])
+def test_libraries_beside_torch_are_none_of_its_own(place: str) -> None:
+    code = compile("def asked(n): return isinstance(n, int)", str(Path(torch.__file__).parents[1] / place), "exec")
+    exec(code, found := {})  # noqa: S102
+    seen: list[bool] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        seen.append(found["asked"](x.shape[0]))
+        return x
+
+    irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct", widen=False)
+    assert set(seen) == {not place.startswith("torch/")}
+
+
+def test_code_of_torchvision_may_hash_a_size_as_that_of_a_model_may() -> None:
+    code = compile("def keyed(n): return {n: 1}", str(Path(torch.__file__).parents[1] / "torchvision/x.py"), "exec")
+    exec(code, found := {})  # noqa: S102
+    program = irkit.to_onnx(lambda x: x * found["keyed"](x.shape[0])[4], (torch.ones(4),), capture="direct")
+    torch.testing.assert_close(program(torch.ones(4)), torch.ones(4))
+    with pytest.raises(irkit.CaptureError, match="works for 4 only"):
+        irkit.to_onnx(
+            lambda x: x * len(found["keyed"](x.shape[0])), (torch.ones(4),), dynamic_shapes=ROWS, capture="direct"
+        )
+
+
+def test_type_is_all_that_it_is_otherwise() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        class Named(type):
+            def __call__(cls, *given: Any) -> Any:
+                return type.__call__(cls, *given)
+
+        class Held(metaclass=Named):
+            def __init__(self, n: Any) -> None:
+                self.n = n
+
+        made: Any = type("Made", (), {"n": x.shape[0]})
+        known: Any = (
+            type(Held) is Named,
+            type(int) is type,
+            isinstance(Held, type),
+            issubclass(Named, type),
+            type(made),
+        )
+        told = known == (True, True, True, True, type) and type[int] == list[type[int]].__args__[0]
+        told = told and not isinstance(3, type) and not issubclass(int, type) and not isinstance(int, Named)
+        named = type.__name__ == "type" and {type: 1}[type(int)] == 1 and isinstance(int, type | None)
+        return x * Held(made.n).n + 2 * told + named
+
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct", widen=False)
+    for n in (2, 4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), torch.ones(n) * n + 3)
+
+
+def test_a_capture_within_a_capture_leaves_that_around_as_it_was() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x * x.shape[0] + (type(x.shape[0]) is int)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        irkit.to_onnx(inner, (torch.ones(3),), dynamic_shapes=ROWS, capture="direct", widen=False)
+        return inner(x) + 2 * isinstance(x.shape[0], int)
+
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct", widen=False)
+    for n in (2, 4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), torch.ones(n) * n + 3)
+    assert unchanged()
+
+
+def test_captures_in_threads_side_by_side_do_not_end_for_one_another() -> None:
+    begun = threading.Barrier(3)
+    found: list[Any] = []
+
+    def run(steps: int) -> None:
+        def model(x: torch.Tensor) -> torch.Tensor:
+            for _ in range(steps):
+                x = x + isinstance(x.shape[0], int) * 2 + (type(x.shape[0]) is int)
+            return x
+
+        begun.wait()
+        program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct", widen=False)
+        found.append([float(program(torch.zeros(n))[0]) == 3 * steps for n in (2, 5)])
+
+    threads = [threading.Thread(target=run, args=(steps,)) for steps in (1, 9, 40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[True, True]] * 3 and unchanged()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_capture_that_is_interrupted_leaves_nothing_changed(capture: Any, error: type[BaseException]) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if "type" in globals():  # while it is captured
+            raise error("in the middle")
+        return x
+
+    with pytest.raises((error, irkit.CaptureError)):
+        irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
+    assert unchanged()
+
+
+def unchanged() -> bool:
+    """Whether symbols have their own class, and Python's `type` is everywhere."""
+    kinds = (torch.SymInt, torch.SymFloat, torch.SymBool)
+    left = {"__class__", "__copy__", "__deepcopy__"}
+    of_numbers = all(kind(None).__class__ is kind and not left & set(vars(kind)) for kind in kinds)
+    return of_numbers and "type" not in globals() and type(3) is int
+
+
 def test_behind_a_capture_symbols_have_their_own_class() -> None:
     irkit.to_onnx(lambda x: x * x.shape[0], (torch.ones(4),), dynamic_shapes=ROWS)
-    for kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
-        assert kind(None).__class__ is kind and "__class__" not in vars(kind)
-    assert type is type(int) and "type" not in globals()
+    assert unchanged()
