@@ -28,6 +28,7 @@ import torch
 
 import irkit
 import passes
+from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
 from lowering.capture.patches.replaced import replaced_attributes
 
@@ -53,7 +54,35 @@ def number_itself(number: Any, _memo: Any = None) -> Any:
     return number
 
 
-COPYING = {"__copy__": number_itself, "__deepcopy__": number_itself}
+def of_plain(name: str) -> Callable[..., Any]:
+    """A method of plain numbers, which takes the number for what it is."""
+    return lambda number, *args, **named: getattr(plain_number(number), name)(*args, **named)
+
+
+def lacked_attributes() -> Iterator[tuple[type, str, Any]]:
+    """(class, name, attribute) of what numbers have in eager, and symbols of torch's have not."""
+    for kind, plain in PLAIN.items():
+        yield from ((kind, name, number_itself) for name in ("__copy__", "__deepcopy__"))
+        known = ALIKE.get(kind, {})
+        for name in sorted(set(dir(plain)) - set(dir(kind))):
+            if name in known:
+                yield kind, name, known[name]
+            elif name[0] != "_" and callable(getattr(plain, name)):
+                yield kind, name, of_plain(name)
+            elif name[0] != "_":
+                yield kind, name, property(lambda number, name=name: getattr(plain_number(number), name))
+
+
+SELF = property(number_itself)
+ALIKE: dict[type, dict[str, Any]] = {
+    torch.SymInt: {
+        "real": SELF, "numerator": SELF, "conjugate": number_itself, "imag": property(lambda _number: 0),
+        "denominator": property(lambda _number: 1),
+    },
+    torch.SymFloat: {"real": SELF, "conjugate": number_itself, "imag": property(lambda _number: 0.0)},
+}  # fmt: skip
+"""Attributes that are the same for all numbers, or the number."""
+LACKED = tuple(lacked_attributes())
 
 
 class Askers(dict[str, bool | None]):
@@ -67,19 +96,19 @@ class Askers(dict[str, bool | None]):
 @contextmanager
 def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> Iterator[None]:
     """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
-    float or a bool, of which a copy is the number itself. `type(n)`, which nothing but another `type` changes, does so in all libraries but Python's own,
-    torch's and irkit's, in the model's functions wherever they stand, and in code whose globals are `places`."""
+    float or a bool, of which a copy is the number itself, with the attributes of these. `type(n)`, which nothing but another `type` changes, does so
+    in all libraries but Python's own, torch's and irkit's, in the model's functions wherever they stand, and in code
+    whose globals are `places`."""
     askers = Askers()
     spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
     classes = [(kind, attributes_of(kind), vars(kind).get("__class__")) for kind in PLAIN]
-    copied = [(kind, name, method) for kind in PLAIN for name, method in COPYING.items()]
     try:
         for names in spaces:
             names["type"] = Kind
         for kind, attributes, _ in classes:
             attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
             forget_lookups(kind)
-        with replaced_attributes(*copied):
+        with replaced_attributes(*LACKED):
             yield
     finally:
         for kind, attributes, before in classes:
@@ -120,6 +149,14 @@ def named_in(names: dict[str, Any], kind: type) -> type:
     return held if held is not None and names.get(kind.__name__) is held else kind
 
 
+def type_in(names: dict[str, Any], value: Any) -> type:
+    """type(value), as code sees it that has these globals."""
+    found = type(value)
+    if found is type:
+        return Kind if names.get("type") is Kind else type
+    return named_in(names, PLAIN.get(found, found))
+
+
 class Meta(type):
     """What makes `Kind` look like type."""
 
@@ -129,9 +166,7 @@ class Meta(type):
         if not given or given[1:] or named:
             return type(*given, **named)
         found = type(given[0])
-        if found not in ANSWERED:
-            return found
-        return cls if found is type else named_in(sys._getframe(1).f_globals, PLAIN.get(found, found))
+        return found if found not in ANSWERED else type_in(sys._getframe(1).f_globals, given[0])
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, type) if cls is Kind else super().__instancecheck__(instance)

@@ -208,7 +208,7 @@ TABLE: tuple[Patch, ...] = (
         "kinds_told",
         (
             "`__class__` of numbers of torch.SymInt, torch.SymFloat and torch.SymBool",
-            "`__copy__` and `__deepcopy__` of these, which have none",
+            "`__copy__`, `__deepcopy__`, and attributes of int, float and bool that these lack",
             "`type` in all modules of Python but those of Python's own library, torch, sympy and irkit",
         ),
         "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager, and a "

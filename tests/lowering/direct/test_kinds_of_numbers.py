@@ -17,6 +17,8 @@ import pytest
 import torch
 
 import irkit
+from tests.fuzz.kinds_of_numbers import WAYS, Drawn, faults
+from tests.support.draws import drawn
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 DATA = (torch.tensor([3, 1, 2]), torch.tensor([0, 7, 7]), torch.tensor([-1, 0, 1]), torch.tensor([1, 1, 1]))
@@ -63,6 +65,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "an abstract class": lambda n: isinstance(n, numbers.Integral) + 2 * isinstance(n, numbers.Number),
     "singledispatch": weight,
     "match": matched,
+    "an attribute": lambda n: hasattr(n, "conjugate") + 2 * hasattr(n, "bit_length") + 4 * hasattr(n, "hex"),
     "numpy": lambda n: 1 if np.isscalar(n) else 2,
 }
 NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -178,8 +181,50 @@ def test_code_that_knows_symbols_finds_them(capture: Any) -> None:
         torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
 
 
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_number_has_the_attributes_that_it_has_in_eager(capture: Any) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        half = n / 2
+        return x * n.real + n.numerator - n.denominator + n.imag + n.conjugate() + half.real + half.imag
+
+    def bits(x: torch.Tensor) -> torch.Tensor:
+        return x + x.shape[0].bit_length()
+
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
+    for n in (2, 4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
+    torch.testing.assert_close(irkit.to_onnx(bits, (torch.ones(4),))(torch.ones(4)), bits(torch.ones(4)))
+    with pytest.raises(irkit.CaptureError, match="works for 4 only"):  # the example's number has that many
+        irkit.to_onnx(bits, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct")
+
+
+def test_a_whole_float_of_sizes_makes_floats_of_integers() -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n = float(x.shape[0])
+        return x + n, n * x, n - x, x.double() * n, x[0].float() + n
+
+    program = irkit.to_onnx(model, (torch.arange(4),), dynamic_shapes=ROWS, capture="direct", widen=False)
+    for n in (1, 4, 9):
+        torch.testing.assert_close(program(torch.arange(n)), model(torch.arange(n)))
+
+
+@pytest.mark.parametrize("asked", KINDS)
+@pytest.mark.parametrize("taken", [lambda x: -len(x), lambda x: max(x.shape[0], 2) // 2], ids=["less", "greatest"])
+def test_rewritten_code_asks_numbers_of_sizes_for_their_kind(asked: str, taken: Any) -> None:
+    kind = KINDS[asked]
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        n = taken(x)
+        return x + kind(n) if isinstance(n, int) and type(n) is int else x - 1
+
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, rewrite=True, widen=False)
+    for n in (2, 4, 9):
+        torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
+
+
 def executed(code: str, **names: Any) -> dict[str, Any]:
-    exec(code, names)  # noqa: S102 - that is what a notebook does, too
+    exec(code, names)
     return names
 
 
@@ -208,7 +253,7 @@ def test_code_elsewhere_than_the_model_has_the_same_kinds(capture: Any, monkeypa
 @pytest.mark.parametrize("place", ["torch/nn/functional.py", "torchvision/ops/boxes.py", "irkitten/model.py"])
 def test_libraries_beside_torch_are_none_of_its_own(place: str) -> None:
     code = compile("def asked(n): return isinstance(n, int)", str(Path(torch.__file__).parents[1] / place), "exec")
-    exec(code, found := {})  # noqa: S102
+    exec(code, found := {})
     seen: list[bool] = []
 
     def model(x: torch.Tensor) -> torch.Tensor:
@@ -221,7 +266,7 @@ def test_libraries_beside_torch_are_none_of_its_own(place: str) -> None:
 
 def test_code_of_torchvision_may_hash_a_size_as_that_of_a_model_may() -> None:
     code = compile("def keyed(n): return {n: 1}", str(Path(torch.__file__).parents[1] / "torchvision/x.py"), "exec")
-    exec(code, found := {})  # noqa: S102
+    exec(code, found := {})
     program = irkit.to_onnx(lambda x: x * found["keyed"](x.shape[0])[4], (torch.ones(4),), capture="direct")
     torch.testing.assert_close(program(torch.ones(4)), torch.ones(4))
     with pytest.raises(irkit.CaptureError, match="works for 4 only"):
@@ -310,11 +355,22 @@ def test_a_capture_that_is_interrupted_leaves_nothing_changed(capture: Any, erro
 def unchanged() -> bool:
     """Whether symbols have their own class, and Python's `type` is everywhere."""
     kinds = (torch.SymInt, torch.SymFloat, torch.SymBool)
-    left = {"__class__", "__copy__", "__deepcopy__"}
+    left = {"__class__", "__copy__", "__deepcopy__", "real", "imag"}
     of_numbers = all(kind(None).__class__ is kind and not left & set(vars(kind)) for kind in kinds)
-    return of_numbers and "type" not in globals() and type(3) is int
+    return of_numbers and "type" not in globals()
 
 
 def test_behind_a_capture_symbols_have_their_own_class() -> None:
     irkit.to_onnx(lambda x: x * x.shape[0], (torch.ones(4),), dynamic_shapes=ROWS)
     assert unchanged()
+
+
+FAILED = (5, 13, 28, 38, 53, 58)
+"""Seeds that once found a fault."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", drawn("kinds of numbers", range(3000), 12, FAILED))
+@pytest.mark.parametrize("way", WAYS)
+def test_models_that_ask_for_kinds_answer_as_eager_or_refuse(way: str, seed: int) -> None:
+    assert list(faults(Drawn(seed), way)) == []
