@@ -25,12 +25,10 @@ from lowering.control_flow.rows import (
     open_zip,
 )
 from lowering.control_flow.values import (
-    NUMBERS,
     Absent,
     Mismatch,
     as_tensor,
     fits,
-    is_of_data,
     is_open,
     truth,
     user_line,

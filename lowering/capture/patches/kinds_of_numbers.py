@@ -26,8 +26,8 @@ import functorch
 import sympy
 import torch
 
-import irkit
 import passes
+from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
 from lowering.capture.patches.replaced import replaced_attributes
@@ -38,10 +38,11 @@ KEEPING: dict[type, type] = {int: Int, float: Float}
 """What stands for some of them where sizes are kept."""
 ANSWERED = frozenset((*PLAIN, *KEEPING, type))
 """The types that `type` of a model's may answer otherwise than Python's."""
-OWN = (
-    *(str(Path(str(each.__file__)).parent) + os.sep for each in (torch, functorch, sympy, irkit, passes)),
-    str(Path(__file__).parents[2]) + os.sep, copy.__file__, copyreg.__file__,
+FOLDERS = (
+    *(Path(str(each.__file__)).parent for each in (torch, functorch, sympy, passes)),
+    Path(str(dims.__file__)).parents[1], Path(__file__).parents[2],
 )  # fmt: skip
+OWN = (*(str(folder) + os.sep for folder in FOLDERS), copy.__file__, copyreg.__file__)
 """Code that tells the symbols of torch's from numbers, or makes copies of whatever it is given."""
 LEFT = sys.stdlib_module_names | {"torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering"}
 """Libraries whose `type` stays Python's."""
@@ -96,9 +97,9 @@ class Askers(dict[str, bool | None]):
 @contextmanager
 def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> Iterator[None]:
     """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
-    float or a bool, of which a copy is the number itself, with the attributes of these. `type(n)`, which nothing but another `type` changes, does so
-    in all libraries but Python's own, torch's and irkit's, in the model's functions wherever they stand, and in code
-    whose globals are `places`."""
+    float or a bool, of which a copy is the number itself, with the attributes of these. `type(n)`, which nothing but
+    another `type` changes, does so in all libraries but Python's own, torch's and irkit's, in the model's functions
+    wherever they stand, and in code whose globals are `places`."""
     askers = Askers()
     spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
     classes = [(kind, attributes_of(kind), vars(kind).get("__class__")) for kind in PLAIN]

@@ -293,7 +293,7 @@ def test_type_is_all_that_it_is_otherwise() -> None:
             issubclass(Named, type),
             type(made),
         )
-        told = known == (True, True, True, True, type) and type[int] == list[type[int]].__args__[0]
+        told = known == (True, True, True, True, type) and type[int] == eval("type[int]", {})
         told = told and not isinstance(3, type) and not issubclass(int, type) and not isinstance(int, Named)
         named = type.__name__ == "type" and {type: 1}[type(int)] == 1 and isinstance(int, type | None)
         return x * Held(made.n).n + 2 * told + named
@@ -365,12 +365,12 @@ def test_behind_a_capture_symbols_have_their_own_class() -> None:
     assert unchanged()
 
 
-FAILED = (5, 13, 28, 38, 53, 58)
+FAILED = (5, 28, 38, 53, 58, 135, 188, 215, 219)
 """Seeds that once found a fault."""
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", drawn("kinds of numbers", range(3000), 12, FAILED))
+@pytest.mark.parametrize("seed", drawn("kinds of numbers", range(3000), 6, FAILED))
 @pytest.mark.parametrize("way", WAYS)
 def test_models_that_ask_for_kinds_answer_as_eager_or_refuse(way: str, seed: int) -> None:
     assert list(faults(Drawn(seed), way)) == []
