@@ -206,7 +206,7 @@ def modelling(loaded: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([name for name in loaded if is_modelling(name)])
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1 << 16)
 def is_modelling(name: str) -> bool:
     """Whether a module of Python stands in a library whose `type` may be another."""
     return name.partition(".")[0] not in LEFT
