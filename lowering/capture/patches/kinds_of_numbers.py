@@ -30,7 +30,6 @@ import passes
 from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
-from lowering.capture.patches.replaced import replaced_attributes
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """What a number of each kind of torch's is in eager."""
@@ -83,7 +82,10 @@ ALIKE: dict[type, dict[str, Any]] = {
     torch.SymFloat: {"real": SELF, "conjugate": number_itself, "imag": property(lambda _number: 0.0)},
 }  # fmt: skip
 """Attributes that are the same for all numbers, or the number."""
-LACKED = tuple(lacked_attributes())
+LACKED: dict[type, dict[str, Any]] = {
+    kind: {name: held for holder, name, held in lacked_attributes() if holder is kind} for kind in PLAIN
+}
+OTHER = {kind: ("__class__", *lacked) for kind, lacked in LACKED.items()}
 
 
 class Askers(dict[str, bool | None]):
@@ -102,21 +104,21 @@ def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> It
     wherever they stand, and in code whose globals are `places`."""
     askers = Askers()
     spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
-    classes = [(kind, attributes_of(kind), vars(kind).get("__class__")) for kind in PLAIN]
+    classes = [(kind, attributes_of(kind)) for kind in PLAIN]
+    before = [{name: held for name, held in attributes.items() if name in OTHER[kind]} for kind, attributes in classes]
     try:
         for names in spaces:
             names["type"] = Kind
-        for kind, attributes, _ in classes:
+        for kind, attributes in classes:
+            attributes.update(LACKED[kind])
             attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
             forget_lookups(kind)
-        with replaced_attributes(*LACKED):
-            yield
+        yield
     finally:
-        for kind, attributes, before in classes:
-            if before is None:
-                attributes.pop("__class__", None)
-            else:
-                attributes["__class__"] = before  # that of the block around
+        for (kind, attributes), held in zip(classes, before, strict=True):
+            for name in OTHER[kind]:
+                attributes.pop(name, None)
+            attributes.update(held)  # those of the block around
             forget_lookups(kind)
         for names in spaces:
             names.pop("type", None)
