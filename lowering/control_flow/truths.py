@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 from lowering.capture.patches import kept_sizes
+from lowering.capture.patches.kinds_of_numbers import PLAIN, type_in
 from lowering.control_flow.branches import Branches
 from lowering.control_flow.rows import (
     GrownList,
@@ -23,14 +25,11 @@ from lowering.control_flow.rows import (
     open_zip,
 )
 from lowering.control_flow.values import (
-    NUMBERS,
     Absent,
     Mismatch,
     as_tensor,
     fits,
-    is_of_data,
     is_open,
-    kind_of,
     truth,
     user_line,
 )
@@ -232,7 +231,7 @@ def asked_kind(ask: Callable[..., bool]) -> Callable[..., bool]:
     other, it is answered where all numbers give the answer that a tensor gives."""
 
     def asked(value: Any, *kinds: Any) -> bool:
-        found = ask(value, *kinds)
+        found = ask(value, *kinds) or (type(value) in PLAIN and ask(PLAIN[type(value)](), *kinds))
         if may_be_number(value) and any(ask(number, *kinds) != found for number in (0, 0.0, False)):
             raise kind_error()
         return found
@@ -241,10 +240,10 @@ def asked_kind(ask: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def type_(value: Any) -> type:
-    """type(value); of a number that data tells, what it is in eager"""
+    """type(value); of a number that data or sizes tell, what it is in eager"""
     if may_be_number(value):
         raise kind_error()
-    return kind_of(value) if isinstance(value, NUMBERS) and is_of_data(value) else type(value)
+    return type_in(sys._getframe(1).f_globals, value)
 
 
 def any_(values: Any) -> Any:

@@ -119,6 +119,9 @@ def operands(
     """(args, kwargs) as converters take them. What is computed of floats out of data is a tensor, in the element type
     that torch takes a Python float for."""
     positional, named = [operand(tracer, a) for a in args], {k: operand(tracer, v) for k, v in kwargs.items()}
+    for place, each in enumerate(args):
+        if type(each) is torch.SymFloat:
+            positional[place] = real_beside_integers(tracer, positional[place], args)
     numbers = tracer.scope.numbers
     if not numbers or not any(is_of_data(numbers, each) for each in (*positional, *named.values())):
         return positional, named
@@ -132,6 +135,15 @@ def operands(
         return tracer.placed(made if wide else cast(made, DType.FLOAT), "item")
 
     return [scalars(each) for each in positional], {key: scalars(each) for key, each in named.items()}
+
+
+def real_beside_integers(tracer: Tracer, given: Any, args: Sequence[Any]) -> Any:
+    """A float of sizes that is a whole number, where the tensors beside it are of integers: converters, which take it
+    for an integer, would make integers of them."""
+    beside = [each for each in args if isinstance(each, torch.Tensor)]
+    if not getattr(given, "is_integer", False) or not beside or any(each.is_floating_point() for each in beside):
+        return given
+    return tracer.placed(cast(scalar(given, DType.DOUBLE, tracer.scope.numbers), DType.FLOAT), "float")
 
 
 def is_of_data(numbers: Mapping[Any, Value], given: Any) -> bool:

@@ -523,6 +523,23 @@ def size_of(asked: Questions, dim: Dim) -> Any:
     return found
 
 
+class Laid(torch.SymInt):
+    """A size that torch lays a tensor out by. It asks each for its `__class__`, of which the model's own sizes have
+    another; the model itself gets none of these."""
+
+    __class__ = object.__dict__["__class__"]
+
+
+def laid_size(asked: Questions, dim: Dim) -> Any:
+    """A dimension as torch takes it for a tensor: an int, or a `torch.SymInt`, one for all tensors that have it."""
+    if type(dim) is int:
+        return dim
+    found = asked.laid.get(dim)
+    if found is None:
+        found = asked.laid[dim] = Laid(SizeNode(asked, dim, int, asked.hint(dim)))
+    return found
+
+
 def dim_of(size: Any) -> Dim:
     """The dimension behind a size that a model computed."""
     node = getattr(size, "node", None)

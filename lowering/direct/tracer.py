@@ -33,7 +33,7 @@ from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.sizes import RoomNode, size_of
+from lowering.direct.sizes import RoomNode, laid_size
 from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout, tracer_of
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
@@ -421,7 +421,7 @@ class Tracer:
         type_ = handle.value.type
         known = self.sizes.get(id(type_))
         if known is None:
-            found = [size_of(self.asked, d) for d in handle.value.shape]
+            found = [laid_size(self.asked, d) for d in handle.value.shape]
             known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
         _, sizes, vary = known
         memory, room = handle.memory, None

@@ -52,8 +52,9 @@ class Questions:
     `passed_on` says that a comparison became part of the graph, `silent` that torch asks for itself, as it lays a
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
-    around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch
-    was seen to refuse an operator, `told` all since it was emptied, kept already or not. `reached` hears of each.
+    around. `shown` has the `torch.SymInt` of each dimension, `laid` one by which torch lays tensors out, `refused`
+    those conditions below whose least size torch was seen to refuse an operator, `told` all since it was emptied, kept
+    already or not. `reached` hears of each.
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
@@ -74,6 +75,7 @@ class Questions:
     asked_for_tracer: set[str] = attrs.field(factory=set)
     passed_on: bool = False
     shown: dict[Dim, Any] = attrs.field(factory=dict)
+    laid: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
     told: list[Any] = attrs.field(factory=list)
     silent: bool = False

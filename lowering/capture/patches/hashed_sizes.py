@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch
 
 from lowering.capture.patches.replaced import replaced_attributes
 
-OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
+OWN = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents[2]) + os.sep)
 
 
 @contextmanager

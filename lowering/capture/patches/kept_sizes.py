@@ -27,7 +27,7 @@ class Meta(type):
     """What makes `Int` look like int, and `Float` like float, to those who ask."""
 
     plain: type
-    symbolic: type
+    symbolic: tuple[type, ...]
 
     def kept(cls, number: Any) -> Any:
         """The symbolic number that stays one; None for what Python's own is called with."""
@@ -37,7 +37,7 @@ class Meta(type):
         return cls.plain(*args, **kwargs) if kept is None else kept
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, (cls.plain, cls.symbolic))
+        return isinstance(instance, (cls.plain, *cls.symbolic))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
         return issubclass(subclass, cls.plain)
@@ -52,7 +52,7 @@ class Meta(type):
 class Int(int, metaclass=Meta):
     """int, but that sizes and numbers out of data stay what they are."""
 
-    plain, symbolic = int, torch.SymInt
+    plain, symbolic = int, (torch.SymInt, torch.SymBool)
 
     @staticmethod
     def kept(number: Any) -> Any:
@@ -63,11 +63,14 @@ class Int(int, metaclass=Meta):
 class Float(float, metaclass=Meta):
     """float, but that sizes stay what they are; numbers out of data do not, which operators take as attributes."""
 
-    plain, symbolic = float, torch.SymFloat
+    plain, symbolic = float, (torch.SymFloat,)
 
     @staticmethod
     def kept(number: Any) -> Any:
         return torch.sym_float(number) if isinstance(number, torch.SymInt) else None
+
+
+Int.__name__, Float.__name__ = int.__name__, float.__name__
 
 
 def length(value: Any) -> Any:

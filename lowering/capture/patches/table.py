@@ -24,6 +24,7 @@ from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.hashed_sizes import sizes_hashed
 from lowering.capture.patches.kept_sizes import sizes_kept
+from lowering.capture.patches.kinds_of_numbers import kinds_told
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
@@ -202,6 +203,19 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: divided_numbers(),
+    ),
+    Patch(
+        "kinds_told",
+        (
+            "`__class__` of numbers of torch.SymInt, torch.SymFloat and torch.SymBool",
+            "`__copy__`, `__deepcopy__`, and attributes of int, float and bool that these lack",
+            "`type` in all modules of Python but those of Python's own library, torch, sympy and irkit",
+        ),
+        "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager, and a "
+        "copy of a size has conditions of its own",
+        "2.13",
+        lambda at: at.deed == "direct" or (at.exports and not at.dynamo),
+        lambda at: kinds_told(at.module, at.places),
     ),
     Patch(
         "sizes_hashed",

@@ -1,0 +1,243 @@
+"""`isinstance(n, int)` and `type(n) is int` of a number that data or sizes tell, which is a symbol of torch's.
+
+Python asks a number for its `__class__` where its type does not answer, so that a property of that name is all that
+isinstance, match, singledispatch and abstract classes need. It stands in the dict of torch's class itself: Python takes
+`torch.SymInt.__class__ = ...` for the class of the class, lets no class that has object for its only base get another,
+and torch's C++ makes no numbers of a class derived from torch.SymInt. A `__getattribute__` would be called for every
+attribute, and another `isinstance` in a model's globals is not what match and singledispatch ask.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import functools
+import gc
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import functorch
+import sympy
+import torch
+
+import passes
+from irkit import dims
+from lowering.capture.patches.asked_texts import plain_number
+from lowering.capture.patches.kept_sizes import Float, Int
+
+PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+"""What a number of each kind of torch's is in eager."""
+KEEPING: dict[type, type] = {int: Int, float: Float}
+"""What stands for some of them where sizes are kept."""
+ANSWERED = frozenset((*PLAIN, *KEEPING, type))
+"""The types that `type` of a model's may answer otherwise than Python's."""
+FOLDERS = (
+    *(Path(str(each.__file__)).parent for each in (torch, functorch, sympy, passes)),
+    Path(str(dims.__file__)).parents[1], Path(__file__).parents[2],
+)  # fmt: skip
+OWN = (*(str(folder) + os.sep for folder in FOLDERS), copy.__file__, copyreg.__file__)
+"""Code that tells the symbols of torch's from numbers, or makes copies of whatever it is given."""
+LEFT = sys.stdlib_module_names | {"torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering"}
+"""Libraries whose `type` stays Python's."""
+ASKING = ("<frozen abc>", "<frozen _collections_abc>", functools.__file__, typing.__file__)
+"""Code that asks in the name of its caller."""
+
+
+def number_itself(number: Any, _memo: Any = None) -> Any:
+    """The copy of a number. One of what stands behind it would keep its conditions for itself."""
+    return number
+
+
+def of_plain(name: str) -> Callable[..., Any]:
+    """A method of plain numbers, which takes the number for what it is."""
+    return lambda number, *args, **named: getattr(plain_number(number), name)(*args, **named)
+
+
+def lacked_attributes() -> Iterator[tuple[type, str, Any]]:
+    """(class, name, attribute) of what numbers have in eager, and symbols of torch's have not."""
+    for kind, plain in PLAIN.items():
+        yield from ((kind, name, number_itself) for name in ("__copy__", "__deepcopy__"))
+        known = ALIKE.get(kind, {})
+        for name in sorted(set(dir(plain)) - set(dir(kind))):
+            if name in known:
+                yield kind, name, known[name]
+            elif name[0] != "_" and callable(getattr(plain, name)):
+                yield kind, name, of_plain(name)
+            elif name[0] != "_":
+                yield kind, name, property(lambda number, name=name: getattr(plain_number(number), name))
+
+
+SELF = property(number_itself)
+ALIKE: dict[type, dict[str, Any]] = {
+    torch.SymInt: {
+        "real": SELF, "numerator": SELF, "conjugate": number_itself, "imag": property(lambda _number: 0),
+        "denominator": property(lambda _number: 1),
+    },
+    torch.SymFloat: {"real": SELF, "conjugate": number_itself, "imag": property(lambda _number: 0.0)},
+}  # fmt: skip
+"""Attributes that are the same for all numbers, or the number."""
+LACKED: dict[type, dict[str, Any]] = {
+    kind: {name: held for holder, name, held in lacked_attributes() if holder is kind} for kind in PLAIN
+}
+OTHER = {kind: ("__class__", *lacked) for kind, lacked in LACKED.items()}
+
+
+class Askers(dict[str, bool | None]):
+    """Of each file whether its code sees symbols as torch has them; None where the caller's file tells."""
+
+    def __missing__(self, file: str) -> bool | None:
+        self[file] = found = None if file in ASKING else file.startswith(OWN)
+        return found
+
+
+@contextmanager
+def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> Iterator[None]:
+    """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
+    float or a bool, of which a copy is the number itself, with the attributes of these. `type(n)`, which nothing but
+    another `type` changes, does so in all libraries but Python's own, torch's and irkit's, in the model's functions
+    wherever they stand, and in code whose globals are `places`."""
+    askers = Askers()
+    spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
+    classes = [(kind, attributes_of(kind)) for kind in PLAIN]
+    before = [{name: held for name, held in attributes.items() if name in OTHER[kind]} for kind, attributes in classes]
+    try:
+        for names in spaces:
+            names["type"] = Kind
+        for kind, attributes in classes:
+            attributes.update(LACKED[kind])
+            attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
+            forget_lookups(kind)
+        yield
+    finally:
+        for (kind, attributes), held in zip(classes, before, strict=True):
+            for name in OTHER[kind]:
+                attributes.pop(name, None)
+            attributes.update(held)  # those of the block around
+            forget_lookups(kind)
+        for names in spaces:
+            names.pop("type", None)
+
+
+def attributes_of(kind: type) -> dict[str, Any]:
+    """The dict behind vars(kind), which itself can only be read."""
+    return gc.get_referents(vars(kind))[0]
+
+
+def forget_lookups(kind: type) -> None:
+    """Makes Python look for attributes of a class anew, where its dict was changed."""
+    kind.__doc__ = kind.__doc__
+
+
+def telling(kind: type, plain: type, askers: Askers) -> Callable[[Any], type]:
+    """What gives the class of a number, as the code that asks shall see it."""
+
+    def told(_number: Any) -> type:
+        frame: Any = sys._getframe(1)
+        while (own := askers[frame.f_code.co_filename]) is None and frame.f_back is not None:
+            frame = frame.f_back
+        return kind if own else named_in(frame.f_globals, plain)
+
+    return told
+
+
+def named_in(names: dict[str, Any], kind: type) -> type:
+    """A class as code knows it that has these globals: where sizes are kept, its `int` is another."""
+    held = KEEPING.get(kind)
+    return held if held is not None and names.get(kind.__name__) is held else kind
+
+
+def type_in(names: dict[str, Any], value: Any) -> type:
+    """type(value), as code sees it that has these globals."""
+    found = type(value)
+    if found is type:
+        return Kind if names.get("type") is Kind else type
+    return named_in(names, PLAIN.get(found, found))
+
+
+class Meta(type):
+    """What makes `Kind` look like type."""
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        if cls is not Kind:  # a class of classes that is derived from it
+            return super().__call__(*given, **named)
+        if not given or given[1:] or named:
+            return type(*given, **named)
+        found = type(given[0])
+        return found if found not in ANSWERED else type_in(sys._getframe(1).f_globals, given[0])
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, type) if cls is Kind else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, type) if cls is Kind else super().__subclasscheck__(subclass)
+
+    def __getitem__(cls, kinds: Any) -> Any:
+        return types.GenericAlias(type, kinds)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or (cls is Kind and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Kind else super().__hash__()
+
+
+class Kind(type, metaclass=Meta):
+    """type, but that a symbolic number is of the kind that it has in eager."""
+
+
+Kind.__name__ = Kind.__qualname__ = "type"
+
+
+def spaces_of(loaded: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The globals of all modules of Python that may hold code of models."""
+    for name in modelling(loaded):
+        held = sys.modules.get(name)
+        if isinstance(held, types.ModuleType):
+            yield held.__dict__
+
+
+@functools.lru_cache(maxsize=4)
+def modelling(loaded: tuple[str, ...]) -> tuple[str, ...]:
+    """Of the names of modules of Python those that may hold code of models."""
+    return tuple([name for name in loaded if is_modelling(name)])
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def is_modelling(name: str) -> bool:
+    """Whether a module of Python stands in a library whose `type` may be another."""
+    return name.partition(".")[0] not in LEFT
+
+
+def own_spaces(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
+    """The globals of a model's functions that stand in no module of Python, as those of code that is executed do."""
+    parts: dict[Any, Any] = {} if module is None else {module: None}
+    kinds: dict[type, None] = {}
+    level = [*parts]
+    for part in level:  # which grows; in this way a module more takes no call
+        kinds[type(part)] = None
+        children = part._modules
+        for name in children:
+            child = children[name]
+            if child is not None and child not in parts:
+                parts[child] = None
+                level += (child,)
+    for part in level[:1]:
+        yield from globals_in(part.__dict__)
+    for kind in {base: None for each in kinds for base in each.__mro__}:
+        if kind.__module__ == "builtins" or is_modelling(kind.__module__):  # as a class is that exec() makes
+            yield from globals_in(vars(kind))
+
+
+def globals_in(attributes: Any) -> Iterator[dict[str, Any]]:
+    """The globals of the functions among attributes, but for those of Python's modules."""
+    for each in [*attributes.values()]:
+        if isinstance(each, types.FunctionType):
+            names = each.__globals__
+            if getattr(sys.modules.get(names.get("__name__", "")), "__dict__", None) is not names:
+                yield names
