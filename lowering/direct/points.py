@@ -14,7 +14,7 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
-from lowering.capture.guards.answers import holds
+from lowering.capture.guards.answers import first_equal, holds
 from lowering.capture.guards.questions import Questions
 from lowering.capture.guards.small_sizes import SIDE, bits_allowed, bits_by_size, others_of, size_at
 from lowering.direct.sizes import SizeNode
@@ -74,9 +74,23 @@ def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[
 
 def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges and the conditions kept so far allow sizes."""
-    inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
-    kept = (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
-    return inside and all(holds(each, sizes) is not False for each in kept)
+    return are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in conditions_of(asked))
+
+
+def size_test(asked: Questions) -> Callable[[Mapping[str, Any]], bool]:
+    """The same for any sizes, of the conditions kept so far, each of which is looked up once for all sizes."""
+    kept = [first_equal(each)[0] for each in conditions_of(asked) if each is not None]
+    return lambda sizes: are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in kept)
+
+
+def are_in_ranges(asked: Questions, sizes: Mapping[str, Any]) -> bool:
+    """Whether ranges allow sizes."""
+    return all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
+
+
+def conditions_of(asked: Questions) -> tuple[Any, ...]:
+    """The conditions kept so far, and those that are taken for granted."""
+    return (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
 
 
 def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:

@@ -16,7 +16,7 @@ from lowering.capture.guards.answers import holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.questions import Questions
-from lowering.direct.points import are_allowed, sizes_moved
+from lowering.direct.points import size_test, sizes_moved
 from lowering.direct.tracer import Tracer
 
 
@@ -75,9 +75,10 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
         for one, two in combinations(names, 2)
         for size, other in product(apart[one], apart[two])
     )
+    allows = size_test(asked)
     for point in (*alone, *pairs):
         sizes = {**hints, **point}
-        if holds(condition, sizes) is True and are_allowed(asked, sizes):
+        if holds(condition, sizes) is True and allows(sizes):
             return point
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -13,8 +14,9 @@ import torch
 
 import irkit
 from lowering.architectures.inputs import Sets
-from tests.tables.architectures.__main__ import jobs_of, options, sibling_costs, took_longer
-from tests.tables.architectures.measure import GOOD, Row, is_no_worse, no_worse, row_of, unlike
+from tests.support.rows import rows_in
+from tests.tables.architectures.__main__ import TABLE, jobs_of, key_of, options, sibling_costs, took_longer
+from tests.tables.architectures.measure import GOOD, NOT_EAGER, Row, is_no_worse, no_worse, row_of, unlike
 from tests.tables.architectures.page import page
 from tests.tables.architectures.places import Place, line_at_work, places_in
 from tests.tables.architectures.reasons import reason_of
@@ -124,6 +126,14 @@ def test_a_reason_names_what_stopped_a_model() -> None:
     assert reason_of({**row, "line": "core/ir.py:339 own = (w for v in self.order for w in v)"})[0] == "nobody"
     problem = "CaptureError: aten.mm cannot be met"
     assert reason_of({**row, "problem": problem, "line": "m.py:1 for expert in expert_hit:"})[0] == "the model"
+
+
+def test_each_model_that_is_not_right_has_a_reason_with_a_line() -> None:
+    """A time-out, or a line that was at work when an export ended, is not yet a reason."""
+    rows = [row for row in rows_in(TABLE, key_of) if row["verdict"] not in (*GOOD, NOT_EAGER)]
+    told = {row["name"]: reason_of(row) for row in rows}
+    assert rows and not [name for name, (_, why) in told.items() if not re.search(r"\w\.py:\d+", why)], told
+    assert {whose for whose, _ in told.values()} <= {"nobody", "the model", "transformers", "irkit"}
 
 
 def test_axes_bear_the_names_of_sizes() -> None:

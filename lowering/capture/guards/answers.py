@@ -47,10 +47,18 @@ def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
     for the sizes that it hangs on: a capture asks all of them at thousands of points that differ in a name or two."""
     if expr is None:  # said in words
         return None
+    first, names = first_equal(expr)
     try:
-        return _holds(expr, tuple([sizes[name] for name in names_in(expr)]))
+        return _holds(first, tuple([sizes[name] for name in names]))
     except KeyError:
         return None
+
+
+@lru_cache(maxsize=1 << 12)
+def first_equal(expr: Any) -> tuple[Any, tuple[str, ...]]:
+    """The first condition that was asked and is equal to this one, and the names in it: what is looked up by the very
+    same one is not compared part by part."""
+    return expr, names_in(expr)
 
 
 @lru_cache(maxsize=1 << 12)

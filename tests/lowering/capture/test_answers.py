@@ -8,7 +8,10 @@ import pytest
 import sympy
 
 from irkit import dims
+from irkit.dims import Range
 from lowering.capture.guards.answers import holds
+from lowering.capture.guards.questions import Questions
+from lowering.direct.points import are_allowed, size_test
 from tests.support.python_calls import python_calls
 
 N, M = dims.symbol("n"), dims.symbol("m")
@@ -21,6 +24,20 @@ def test_a_condition_is_computed_once_for_the_sizes_that_it_hangs_on() -> None:
     assert holds(expr, {"n": 30, "m": 0}) is True
     assert python_calls(lambda: [holds(expr, {"n": 30, "m": size}) for size in range(100)]) < 5 * 100
     assert holds(expr, {"n": 3, "m": 0}) is False
+
+
+def test_a_condition_equal_to_one_before_is_compared_with_it_once_for_all_sizes() -> None:
+    """A further run asks equal conditions, which are other objects."""
+    first, again = (sympy.Ge(N + dims.FloorDiv(N, 3), 7, evaluate=False) for _ in range(2))
+    points = [{"n": size, "m": 0} for size in range(100)]
+    expected = [bool(holds(first, point)) and point["n"] <= 90 for point in points]
+    asked = Questions(str, print, print, ranges={"n": Range(0, 90)}, assumed=(again,))
+    assert again is not first and {True, False} == set(expected)
+    allows = size_test(asked)
+    looked_up_once = python_calls(lambda: [allows(point) for point in points])
+    looked_up_each_time = python_calls(lambda: [are_allowed(asked, point) for point in points])
+    assert 1.3 * looked_up_once < looked_up_each_time
+    assert expected == [allows(point) for point in points] == [are_allowed(asked, point) for point in points]
 
 
 @pytest.mark.parametrize(

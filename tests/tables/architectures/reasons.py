@@ -56,6 +56,73 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
     (r"phi4_multimodal_vision", "differ by more", "transformers", LOOKS_BACK),
     (r"aimv2", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_aimv2.py:283")),
     (r"(colpali|paligemma)\b", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_gemma.py:228")),
+    (
+        r"phaser$",
+        r"CPU seconds|in every round",
+        "irkit",
+        "filtering.py:1285 loops over the samples, and reads a list of tensors at a place that hangs on the round "
+        "(filtering.py:1286). Unrolled that takes too long; rewrite=True keeps the place of the first round as a "
+        "condition, which no other round meets",
+    ),
+    (
+        r"Vad$",
+        "CPU seconds|was to vary",
+        "irkit",
+        "filtering.py:1647 loops over the waveform, decides by data in each round (filtering.py:1670) and ends by that "
+        "(filtering.py:1693); to rewrite it takes too long here",
+    ),
+    (
+        r"lightglue\.",
+        "was to vary",
+        "the model",
+        "modeling_superpoint.py:423 loops over the images of the batch, each with as many keypoints as its data tells",
+    ),
+    (
+        r"udop\.",
+        "was to vary|data is not allocated",
+        "the model",
+        "modeling_udop.py:218 loops in Python over the boxes of the text, which are data, and fixes their number",
+    ),
+    (
+        r"qwen3_5_moe\.Qwen3_5MoeModel$",
+        "CPU seconds|data is not allocated",
+        "irkit",
+        "modeling_qwen3_5_moe.py:1509 loops over runs of equal tokens, which are data; prepared for exports and with "
+        "rewrite=True it takes too long here",
+    ),
+    (
+        r"maskrcnn_",
+        r"x_1 = min\(",
+        "irkit",
+        "roi_heads.py:432 takes the lesser of a number of data and a size, which is kept as a condition. rewrite=True "
+        "computes it, of a smaller Mask R-CNN; of this one it takes too long here",
+    ),
+    (
+        r"ASAPooling$",
+        "sparse_compressed_tensor",
+        "irkit",
+        "asap.py:147 makes a sparse tensor of the edges, and asap.py:150 multiplies two: irkit meets no such tensors",
+    ),
+    (
+        r"model_GraphUNet$",
+        "sparse_compressed_tensor",
+        "irkit",
+        "graph_unet.py:143 makes a sparse tensor of the edges, and graph_unet.py:145 multiplies it with itself: irkit "
+        "meets no such tensors",
+    ),
+    (
+        r"ClusterPooling$",
+        r"\.numpy\(\) is not supported",
+        "the model",
+        "cluster_pool.py:120 leaves torch: SciPy finds the parts of the graph that hang together",
+    ),
+    (
+        r"EdgePooling$",
+        "was to vary|is a list of 0",
+        "irkit",
+        "edge_pool.py:158 loops over the edges in the order of their scores, which is data. rewrite=True has no loop "
+        "in which a list grows in one way of a branch only (edge_pool.py:164)",
+    ),
 )
 """Models whose reason was found: the name and the problem that it has, whose it is, and why."""
 
