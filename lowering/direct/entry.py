@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -48,8 +47,10 @@ def directly(
     kwargs: Mapping[str, Any] | None,
     options: ExportOptions = DEFAULTS,
     trace: Callable[..., Found] = trace_model,
+    as_eager: bool = False,
 ) -> Lowered:
-    """A module or function as a graph, by one run of it on traced tensors, which `trace` makes.
+    """A module or function as a graph, by one run of it on traced tensors, which `trace` makes; by the ways that it has
+    for exports, or `as_eager`.
 
     Raises CaptureError where the arguments do not fit, where the model itself raises, and where it fixes a dimension
     that was to vary; LoweringError for what direct capture does not meet, which another way may.
@@ -58,13 +59,12 @@ def directly(
     module = as_module(model)
     specialization, rewrites = options.specialization, bool(options.rewrite)
     with register_classes(args, kwargs) as known:
-        request = request_of(module, name_of(model), args, kwargs, options)
+        request = attrs.evolve(request_of(module, name_of(model), args, kwargs, options), as_eager=as_eager)
         try:
-            with explaining(request):
-                found = found_somehow(request, partial(trace, known=known, widen=options.widen, branching=rewrites))
+            with explaining(request), patch_torch(Occasion("trials", module)):
+                found = trace(request, known, options.widen, rewrites)
         except Taken as told:
             raise taken_error(request, told, rewrites) from None
-        request = attrs.evolve(request, as_eager=found.run.request.as_eager)
         refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
@@ -77,7 +77,7 @@ def directly(
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
-            with explaining(request):
+            with explaining(request), patch_torch(Occasion("trials", module)):
                 found = trace(request.with_numbers(sizes), known, options.widen, rewrites)
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
@@ -86,23 +86,6 @@ def directly(
     notes = (*low.captured.notes, *found.notes)
     captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),), notes=notes)
     return attrs.evolve(low, captured=captured, seconds=seconds)
-
-
-def found_somehow(request: Request, trace: Callable[[Request], Found]) -> Found:
-    """What a trace finds; by the ways that the model takes in eager, where it raises in those for exports."""
-    try:
-        return trace(request)
-    except IrkitError:
-        raise
-    except Exception as error:
-        try:
-            found = trace(attrs.evolve(request, as_eager=True))
-        except Exception:  # it raises for another reason, which the first error tells
-            raise error from None
-    return attrs.evolve(found, notes=(*found.notes, AS_EAGER))
-
-
-AS_EAGER = "the model raises in the ways that it has for exports, and took those of eager"
 
 
 @contextmanager

@@ -155,16 +155,44 @@ def lower_as_it_is(
         raise
     except Exception as error:
         if options.capture == DIRECT:
-            raise
+            found = by_eagers_ways(model, args, kwargs, options, clock, error)
+            if found is None:
+                raise
+            return found
         failed = error
     first = Attempt(HOW, time.perf_counter() - start, said_of(failed))
     try:
         low = by_torch_export(model, args, kwargs, options, clock)
-    except (CaptureError, LoweringError) as error:
-        raise neither(failed, error) from error
+    except (CaptureError, LoweringError) as error:  # eager's ways come last: of data they may ask more
+        found = by_eagers_ways(model, args, kwargs, options, clock, failed)
+        if found is None:
+            raise neither(failed, error) from error
+        return found
     captured = low.captured
     notes = (*captured.notes, f"torch.export captured it, for direct capture did not: {first.error}")
     return attrs.evolve(low, captured=attrs.evolve(captured, notes=notes, attempts=(first, *captured.attempts)))
+
+
+def by_eagers_ways(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor,
+    kwargs: Mapping[str, Any] | None,
+    options: ExportOptions,
+    clock: Clock,
+    failed: Exception,
+) -> Lowered | None:
+    """A model by direct capture, where that failed by the ways that the model has for exports, by those of eager; None
+    where that fails, too."""
+    try:
+        with clock("capture"):
+            low = directly(model, args, kwargs, options, trace_ways, as_eager=True)
+    except Exception:  # models raise anything; the first error tells what is wrong
+        return None
+    notes = (*low.captured.notes, f"{AS_EAGER}: {said_of(failed)}")
+    return attrs.evolve(low, captured=attrs.evolve(low.captured, notes=notes))
+
+
+AS_EAGER = "direct capture fails by the ways that the model has for exports, and took those of eager"
 
 
 def by_torch_export(

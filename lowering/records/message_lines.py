@@ -71,8 +71,10 @@ def is_message(frame: Any) -> bool:
 
 
 def is_told(chain: Sequence[ast.AST]) -> bool:
-    """Whether one of some nodes, outer ones first, only tells what is made in those inside it."""
-    return any(map(tells, chain, [*chain[1:], None]))
+    """Whether one of some nodes, outer ones first, only tells what is made in those inside it: what is compared there
+    decides something."""
+    told = list(map(tells, chain, [*chain[1:], None]))
+    return True in told and not any(isinstance(node, ast.Compare) for node in chain[told.index(True) :])
 
 
 def is_kept_for_messages(chain: Sequence[ast.AST], statement: ast.AST | None) -> bool:
@@ -131,6 +133,8 @@ def tells(node: ast.AST, inner: ast.AST | None) -> bool:
         return True
     if isinstance(node, ast.Assert):
         return inner is not None and inner is node.msg
+    if isinstance(node, ast.Call) and name_called(node) == "_assert":  # torch's own, which tells its second argument
+        return inner in node.args[1:]
     if isinstance(node, ast.withitem):
         return isinstance(node.context_expr, ast.Call) and name_called(node.context_expr) in NAMED
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):

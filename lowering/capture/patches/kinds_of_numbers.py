@@ -97,30 +97,44 @@ class Askers(dict[str, bool | None]):
 
 
 @contextmanager
-def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = ()) -> Iterator[None]:
+def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = (), within: bool = False) -> Iterator[None]:
     """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
     float or a bool, of which a copy is the number itself, with the attributes of these. `type(n)`, which nothing but
     another `type` changes, does so in all libraries but Python's own, torch's and irkit's, in the model's functions
-    wherever they stand, and in code whose globals are `places`."""
+    wherever they stand, and in code whose globals are `places`: in these alone `within` a block for the same module."""
+    if within and "__class__" in attributes_of(torch.SymInt):
+        with type_told(places):
+            yield
+        return
     askers = Askers()
-    spaces = [names for names in (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places) if "type" not in names]
+    spaces = (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places)
     classes = [(kind, attributes_of(kind)) for kind in PLAIN]
     before = [{name: held for name, held in attributes.items() if name in OTHER[kind]} for kind, attributes in classes]
     try:
-        for names in spaces:
-            names["type"] = Kind
         for kind, attributes in classes:
             attributes.update(LACKED[kind])
             attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
             forget_lookups(kind)
-        yield
+        with type_told(spaces):
+            yield
     finally:
         for (kind, attributes), held in zip(classes, before, strict=True):
             for name in OTHER[kind]:
                 attributes.pop(name, None)
             attributes.update(held)  # those of the block around
             forget_lookups(kind)
-        for names in spaces:
+
+
+@contextmanager
+def type_told(spaces: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """A block in which `type` is `Kind` to code with certain globals, but where these have one of their own."""
+    free = [names for names in spaces if "type" not in names]
+    try:
+        for names in free:
+            names["type"] = Kind
+        yield
+    finally:
+        for names in free:
             names.pop("type", None)
 
 

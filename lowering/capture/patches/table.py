@@ -32,14 +32,15 @@ from lowering.capture.patches.regions import regions_run_in_place
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
 
-Deed = Literal["torch.export", "direct", "decomposition", "comparison", "example"]
+Deed = Literal["torch.export", "direct", "trials", "decomposition", "comparison", "example"]
 LOCK = threading.RLock()
 """Held while torch is patched."""
 
 
 @attrs.frozen(eq=False)
 class Occasion:
-    """What torch is patched for: what is done, to which module, and how.
+    """What torch is patched for: what is done, to which module, and how. "direct" is one run of a module, "trials" all
+    runs of one capture.
 
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int(), min() and the like in the
     module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
@@ -214,8 +215,8 @@ TABLE: tuple[Patch, ...] = (
         "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager, and a "
         "copy of a size has conditions of its own",
         "2.13",
-        lambda at: at.deed == "direct" or (at.exports and not at.dynamo),
-        lambda at: kinds_told(at.module, at.places),
+        lambda at: at.deed in ("direct", "trials") or (at.exports and not at.dynamo),
+        lambda at: kinds_told(at.module, at.places, within=at.deed == "direct"),
     ),
     Patch(
         "sizes_hashed",

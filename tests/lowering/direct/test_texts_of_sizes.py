@@ -21,7 +21,19 @@ def percent(size: int) -> str:
     return "%s" % size  # noqa: UP031 - this is what is tested
 
 
+def asserted(x: torch.Tensor) -> torch.Tensor:
+    torch._assert(f"{x.shape[0]}" == "4", "four rows")
+    return x * 2
+
+
+def checked(x: torch.Tensor) -> torch.Tensor:
+    check_rows(str(x.shape[0]) == "4", "four rows")
+    return x * 2
+
+
 FIXING: dict[str, Model] = {
+    "an assertion": asserted,
+    "a check": checked,
     "str": lambda x: x * len(str(x.shape[0])),
     "an f-string": lambda x: x + 1 if f"{x.shape[0]}" == "4" else x,
     "a key": lambda x: x * {"4": 2.0}.get(str(x.shape[0]), 3.0),
@@ -97,6 +109,8 @@ def telling(x: torch.Tensor) -> torch.Tensor:
     print(f"{size:3d} {size}", x.shape, said(size))
     logging.getLogger(__name__).warning("%s rows, %d columns, %s", size, x.shape[1], Record(size))
     assert x.shape[1] == 3, f"{size} {x.shape}"
+    torch._assert(x.shape[1] == 3, f"{size} rows")
+    check_rows(x.shape[1] == 3, f"{size} rows")
     right = check_rows(x.shape[1] == 3, msg=f"{size} rows")
     if x.shape[1] != 3:
         raise ValueError(message, right)

@@ -142,6 +142,17 @@ class OfData(torch.nn.Module):
         return x * 2 if (x > 0).all() else x
 
 
+class OfExport(torch.nn.Module):
+    """torch.export takes the way for exports, direct capture that of eager alone, which asks what data holds."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            if type(x).__name__ == "Traced":
+                raise ValueError("this is no way for direct capture")
+            return x * 2
+        return x * 2 if (x > 0).all() else x + x
+
+
 class Wrong(torch.nn.Module):
     """It raises in each of its ways while it is traced, for reasons of their own."""
 
@@ -169,6 +180,19 @@ def test_what_the_way_of_eager_asks_of_data_is_a_condition() -> None:
         program(-torch.ones(5, 3))
 
 
+def test_the_way_of_eager_is_taken_where_torch_export_takes_none_for_exports() -> None:
+    given: dict[str, Any] = {"args": (torch.ones(2, 3),), "dynamic_shapes": ({0: "n"},)}
+    program = irkit.to_onnx(OfExport(), **given)
+    assert program.report.capture != "traced directly"
+    assert program(x := -torch.ones(5, 3)).equal(x * 2)
+    program = irkit.to_onnx(OfExport(), **given, capture="direct")
+    assert program.report.capture == "traced directly" and program(-x).equal(x * -2)
+    with pytest.raises(irkit.ContractError):
+        program(x)
+
+
 def test_where_the_way_of_eager_raises_too_the_first_reason_is_told() -> None:
     with pytest.raises(irkit.IrkitError, match="the first reason"):
         irkit.to_onnx(Wrong(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+
+
