@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from lowering.capture.guards.guards import over_sizes
 from lowering.capture.guards.met_sizes import put_at_places, within_memory
+from lowering.capture.guards.products import CHUNKED, SCALED, classes_there, integers_scaled
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import OpOverload
 
@@ -81,9 +82,10 @@ def takes_all_sizes(name: str) -> bool:
         _LOSSES,
         _TRAPEZOIDS,
         _WHOLE,
+        SCALED,
         ("aten::select", "aten::ctc_loss", "aten::bincount"),
     )
-    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
+    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS, CHUNKED)
     return not any(name in each for each in some) and not name.startswith(begins)
 
 
@@ -112,6 +114,8 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from something_to_resize(node, recorded)
     elif name in _LOSSES:
         yield from some_class(node, recorded)
+    elif name in SCALED or name.startswith(CHUNKED):
+        yield from of_a_product(name, node, recorded)
     else:
         yield from something_there(name, node, recorded)
 
@@ -215,6 +219,19 @@ def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
             nothing: list[Any] = [sympy.Eq(over_sizes(expression(size)), 0) for size in target.shape]
             either = sympy.Or(condition, *nothing)
             yield from of_sizes(either) if either is not sympy.false else ()
+
+
+def of_a_product(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions under which a product of matrices of nothing is taken."""
+    operands: list[Any] = [recorded_of(each) for each in node.args[:3]]
+    if not all(isinstance(each, torch.Tensor) for each in operands):
+        return
+    shapes = [[over_sizes(expression(size)) for size in each.shape] for each in operands]
+    if name.startswith(CHUNKED):
+        yield from of_sizes(classes_there(shapes[0][:-1], shapes[1][0]))
+    elif not recorded.is_floating_point() and not recorded.is_complex():
+        for condition in integers_scaled(name, node.kwargs.get("beta", 1), *shapes[1:]):
+            yield from of_sizes(condition)
 
 
 def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
