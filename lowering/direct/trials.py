@@ -26,6 +26,7 @@ from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds, is_of_integers
 from lowering.capture.guards.comparisons import as_one_comparison, as_said
 from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.settled import being
 from lowering.capture.same_numbers import same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
@@ -555,11 +556,6 @@ def being_at(point: Sizes) -> Any:
     """The condition that sizes are those of a point."""
     relations: list[Any] = [sympy.Eq(dims.symbol(name), size) for name, size in point.items()]
     return sympy.And(*relations)
-
-
-def being(expr: Any, point: Sizes) -> Any:
-    """A condition where names have the sizes of a point."""
-    return expr.xreplace({dims.symbol(name): sympy.Integer(size) for name, size in point.items()}).doit()
 
 
 def only_at(guard: Guard, point: Sizes, or_else: Any) -> Guard:

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from lowering.capture.guards.guards import over_sizes
-from lowering.capture.guards.met_sizes import put_at_places, within_memory
+from lowering.capture.guards.met_sizes import no_place, put_at_places, within_memory
 from lowering.capture.guards.products import CHUNKED, SCALED, classes_there, integers_scaled
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import OpOverload
@@ -235,9 +235,10 @@ def of_a_product(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]
 
 
 def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that an image has rows and columns, before it is resized and after. The batch may be empty."""
+    """The conditions that an image has channels, and rows and columns, before it is resized and after. The batch may be
+    empty."""
     made = node.meta.get("val")
-    sizes = [*recorded.shape[2:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
+    sizes = [*recorded.shape[1:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
     for size in dict.fromkeys(expression(size) for size in sizes):
         yield from of_sizes(over_sizes(size) >= 1)
 
@@ -329,7 +330,10 @@ def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     found: Any = [each for each in (*indices, new) if each is not None]
     if not any(each.dtype in (torch.bool, torch.uint8) for each in found[:-1]):
         places = [None if each is None else sizes_of(each) for each in indices]
-        for condition in put_at_places(sizes_of(recorded), places, sizes_of(new)):
+        for condition in (
+            *put_at_places(sizes_of(recorded), places, sizes_of(new)),
+            *no_place(sizes_of(recorded), places),
+        ):
             yield from of_sizes(condition)
 
 
