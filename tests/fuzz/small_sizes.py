@@ -42,8 +42,7 @@ RANDOM = frozenset(("nn.functional.scaled_dot_product_attention",))
 
 ENDING = frozenset(("nn.functional.embedding_bag", "_segment_reduce"))
 """Operators with which torch 2.13 ends the process: embedding_bag(weight, indices, offsets[0]) where bags are none, and
-segment_reduce where stretches end beyond the rows, of which `unsafe` asks nothing (pytorch/pytorch#141481 is such a one).
-"""
+segment_reduce where stretches end beyond the rows, at which `unsafe` does not look (pytorch/pytorch#141481 is akin)."""
 
 KINDS = ("float32", "float32", "int64", "bool")
 WAYS = ("direct", "torch.export")
