@@ -21,6 +21,7 @@ from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.met_sizes import put_at_places, within_memory
 from lowering.direct.kernel_sizes.linear_algebra import (
     least_squares,
+    product_added_to,
     reflections,
     tensor_inverse,
     tensor_solution,
@@ -263,6 +264,8 @@ def added_to(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
         if type(size) is not int and dims.same(size, whole) is not True:
             either: list[Any] = [sympy.Eq(size, whole), sympy.Eq(size, 1)]
             tracer.asked.required(sympy.Or(*either))
+    if b.rank == 2:
+        product_added_to(tracer, args, kwargs, twins)
     return None
 
 
@@ -505,6 +508,7 @@ KNOWN = {
     "aten::linalg_tensorinv": tensor_inverse, "aten::linalg_tensorsolve": tensor_solution,
     "aten::group_norm": in_groups,
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
+    "aten::addbmm": product_added_to, "aten::baddbmm": product_added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,
     "aten::select": row_of, "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),

@@ -26,6 +26,7 @@ from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds, is_of_integers
 from lowering.capture.guards.comparisons import as_one_comparison, as_said
 from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.settled import settled_at
 from lowering.capture.same_numbers import same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
@@ -454,7 +455,8 @@ def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], ho
     here = being_at(point)
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
-    before = sympy.And(*(being(guard.expr, point) for guard in against))  # where that holds, the first run is right
+    # Where that holds, the first run is right.
+    before = sympy.And(*(settled_at(guard.expr, point) for guard in against))
     kept += [
         guard if guard.expr is None else only_at(guard, point, before)
         for guard in other.guards
@@ -466,7 +468,7 @@ def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], ho
 def way_at(found: Found, other: Run, point: Sizes, graph: Watched) -> Way:
     """The way of another run at a point, taken where its conditions on sizes hold there: elsewhere the first run may be
     right. Raises Unsupported for conditions that ONNX cannot say."""
-    where = sympy.And(being_at(point), *(being(g.expr, point) for g in other.guards if g.is_before_a_run))
+    where = sympy.And(being_at(point), *(settled_at(g.expr, point) for g in other.guards if g.is_before_a_run))
     relation_value(where)
     return Way(where, graph, point)
 
@@ -555,14 +557,9 @@ def being_at(point: Sizes) -> Any:
     return sympy.And(*relations)
 
 
-def being(expr: Any, point: Sizes) -> Any:
-    """A condition where names have the sizes of a point."""
-    return expr.xreplace({dims.symbol(name): sympy.Integer(size) for name, size in point.items()}).doit()
-
-
 def only_at(guard: Guard, point: Sizes, or_else: Any) -> Guard:
     """A condition that need hold at a point only, and there where another does not."""
-    there = attrs.evolve(guard, expr=sympy.Or(being(guard.expr, point), or_else))
+    there = attrs.evolve(guard, expr=sympy.Or(settled_at(guard.expr, point), or_else))
     return widened(there, sympy.Not(being_at(point)))
 
 

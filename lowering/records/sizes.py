@@ -14,6 +14,7 @@ import sympy
 from irkit import dims
 from irkit.dims import Dim, notation, reals, signs
 from lowering.errors import LoweringError
+from lowering.records.parts_in_order import parts_in_order
 
 _CALLS: Mapping[str, Any] = {
     "FloorDiv": dims.FloorDiv, "CleanDiv": dims.FloorDiv, "Mod": reals.remainder, "PythonMod": reals.remainder,
@@ -174,7 +175,7 @@ class Sizes:
             left, right = notation.text(reals.side(a, b)), notation.text(reals.side(b, a))
             return f"{left} {_RELATIONS[name]} {right}"
         if name in ("And", "Or"):
-            return f" {name.lower()} ".join(f"({self.condition(a)})" for a in expr.args)
+            return f" {name.lower()} ".join(f"({self.condition(a)})" for a in parts_in_order(expr))
         if name == "Not":
             return f"not ({self.condition(expr.args[0])})"
         raise LoweringError(

@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import attrs
 import torch
@@ -39,8 +40,9 @@ BACKEND = "MKL FFT error"
 RANDOM = frozenset(("nn.functional.scaled_dot_product_attention",))
 """Operators some of whose samples draw random numbers; of size 0 this one loses a dimension in eager, too."""
 
-ENDING = frozenset(("nn.functional.embedding_bag",))
-"""Operators with which torch 2.13 ends the process where bags are none: embedding_bag(weight, indices, offsets[0])."""
+ENDING = frozenset(("nn.functional.embedding_bag", "_segment_reduce"))
+"""Operators with which torch 2.13 ends the process: embedding_bag(weight, indices, offsets[0]) where bags are none, and
+segment_reduce where stretches end beyond the rows, at which `unsafe` does not look (pytorch/pytorch#141481 is akin)."""
 
 KINDS = ("float32", "float32", "int64", "bool")
 WAYS = ("direct", "torch.export")
@@ -133,10 +135,24 @@ def fault(found: Drawn, tally: Counter[str]) -> str:
     wrong = compare(expected, ours, rtol=1e-4, atol=1e-5)
     if wrong is None or verdict(found.case, found.small, said, answer):
         return ""
+    if is_random(model, found.small, expected):
+        tally["random"] += 1
+        return ""
     if contradicted(model, found.small, expected, ours):
         tally["torch contradicts its own shapes"] += 1
         return ""
     return f"answers something else: {wrong}"
+
+
+def is_random(model: Any, small: tuple[Any, ...], expected: Sequence[Any]) -> bool:
+    """Whether eager answers otherwise from other seeds: dropout, and slopes that are drawn."""
+    for seed in range(1, 9):
+        torch.manual_seed(seed)
+        with mock.patch.object(torch, "manual_seed", lambda seed: None):  # OpInfo seeds some operators itself
+            found = [array_of(part) for part in leaves(model(*clones(small)))]
+        if compare(expected, found) is not None:
+            return True
+    return False
 
 
 def contradicted(model: Any, small: tuple[Any, ...], expected: Sequence[Any], ours: Sequence[Any]) -> bool:

@@ -35,6 +35,8 @@ def aten_embedding(
 
 def aten_embedding_renorm(self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
     """The table with the rows that `indices` name scaled down to a norm of `max_norm` where theirs is larger."""
+    if self.shape[0] == 0 and all(type(n) is int and n > 0 for n in indices.shape):
+        raise LoweringError("embedding scales rows of a table that has none", hint="give a table with rows")
     rows = flat(from_front(indices))
     taken = op.Gather(self, rows, axis=0)
     norm = p_norm(taken, norm_type, [1], keepdims=True)

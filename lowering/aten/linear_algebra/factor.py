@@ -25,7 +25,7 @@ from lowering.aten.elementwise.transcendental import aten_atan2
 from lowering.tensors.complex_pairs import pair, parts
 from lowering.tensors.pieces import full
 from lowering.tensors.promotion import scalar
-from lowering.tensors.shaping import broadcast_shape, iota, reshape
+from lowering.tensors.shaping import broadcast_shape, iota, reshape, slice_axis
 
 Triple = tuple[Value, Value, Value]
 
@@ -38,6 +38,8 @@ def aten_linalg_lu_factor_ex(A: Value, *, pivot: bool = True, check_errors: bool
 def aten_lu_unpack(LU_data: Value, LU_pivots: Value, unpack_data: bool = True, unpack_pivots: bool = True) -> Triple:
     """(P, L, U); those that are not asked for have no elements"""
     none = whole(full(0, (0,), part_type(LU_data)), LU_data)
+    if 0 in LU_data.shape:  # eager does not look at pivots of nothing
+        LU_pivots = slice_axis(LU_pivots, LU_pivots.rank - 1, 0, 0)
     low, high = triangles(LU_data) if unpack_data else (none, none)
     return permutation(LU_pivots, LU_data.shape[-2], LU_data) if unpack_pivots else none, low, high
 

@@ -12,6 +12,7 @@ import sympy
 
 from irkit import dims
 from irkit.errors import DimensionError
+from lowering.records.parts_in_order import parts_in_order
 
 TESTS: Mapping[type, Callable[[Any, Any], bool]] = {
     sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.StrictLessThan: operator.lt, sympy.LessThan: operator.le,
@@ -38,8 +39,9 @@ def is_true(expr: Any, sizes: Mapping[str, Any]) -> bool:
     if test is not None:
         left, right = expr.args
         return test(dims.number_of(left, sizes), dims.number_of(right, sizes))
-    found = [is_true(each, sizes) for each in expr.args]
-    return not found[0] if isinstance(expr, sympy.Not) else (all if isinstance(expr, sympy.And) else any)(found)
+    if isinstance(expr, sympy.Not):
+        return not is_true(expr.args[0], sizes)
+    return (all if isinstance(expr, sympy.And) else any)(is_true(each, sizes) for each in parts_in_order(expr))
 
 
 def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
@@ -91,7 +93,7 @@ def _holds(expr: Any, numbers: tuple[Any, ...]) -> bool | None:
 def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
     """Whether a condition holds for sizes. Raises KeyError or DimensionError where it hangs on more than they tell."""
     if isinstance(expr, sympy.And | sympy.Or):
-        return (all if isinstance(expr, sympy.And) else any)([truth_of(each, sizes) for each in expr.args])
+        return (all if isinstance(expr, sympy.And) else any)(truth_of(each, sizes) for each in parts_in_order(expr))
     if isinstance(expr, sympy.Not):
         return not truth_of(expr.args[0], sizes)
     return TESTS[type(expr)](*(dims.number_of(side, sizes) for side in expr.args))

@@ -12,7 +12,8 @@ import torch
 from torch.fx import Node
 
 from lowering.capture.guards.guards import over_sizes
-from lowering.capture.guards.met_sizes import put_at_places, within_memory
+from lowering.capture.guards.met_sizes import no_place, put_at_places, within_memory
+from lowering.capture.guards.products import CHUNKED, SCALED, classes_there, integers_scaled
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import OpOverload
 
@@ -81,9 +82,10 @@ def takes_all_sizes(name: str) -> bool:
         _LOSSES,
         _TRAPEZOIDS,
         _WHOLE,
+        SCALED,
         ("aten::select", "aten::ctc_loss", "aten::bincount"),
     )
-    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
+    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS, CHUNKED)
     return not any(name in each for each in some) and not name.startswith(begins)
 
 
@@ -112,6 +114,8 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from something_to_resize(node, recorded)
     elif name in _LOSSES:
         yield from some_class(node, recorded)
+    elif name in SCALED or name.startswith(CHUNKED):
+        yield from of_a_product(name, node, recorded)
     else:
         yield from something_there(name, node, recorded)
 
@@ -217,10 +221,24 @@ def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
             yield from of_sizes(either) if either is not sympy.false else ()
 
 
+def of_a_product(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions under which a product of matrices of nothing is taken."""
+    operands: list[Any] = [recorded_of(each) for each in node.args[:3]]
+    if not all(isinstance(each, torch.Tensor) for each in operands):
+        return
+    shapes = [[over_sizes(expression(size)) for size in each.shape] for each in operands]
+    if name.startswith(CHUNKED):
+        yield from of_sizes(classes_there(shapes[0][:-1], shapes[1][0]))
+    elif not recorded.is_floating_point() and not recorded.is_complex():
+        for condition in integers_scaled(name, node.kwargs.get("beta", 1), *shapes[1:]):
+            yield from of_sizes(condition)
+
+
 def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that an image has rows and columns, before it is resized and after. The batch may be empty."""
+    """The conditions that an image has channels, and rows and columns, before it is resized and after. The batch may be
+    empty."""
     made = node.meta.get("val")
-    sizes = [*recorded.shape[2:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
+    sizes = [*recorded.shape[1:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
     for size in dict.fromkeys(expression(size) for size in sizes):
         yield from of_sizes(over_sizes(size) >= 1)
 
@@ -312,7 +330,10 @@ def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     found: Any = [each for each in (*indices, new) if each is not None]
     if not any(each.dtype in (torch.bool, torch.uint8) for each in found[:-1]):
         places = [None if each is None else sizes_of(each) for each in indices]
-        for condition in put_at_places(sizes_of(recorded), places, sizes_of(new)):
+        for condition in (
+            *put_at_places(sizes_of(recorded), places, sizes_of(new)),
+            *no_place(sizes_of(recorded), places),
+        ):
             yield from of_sizes(condition)
 
 

@@ -26,6 +26,13 @@ def put_at_places(shape: Sequence[Any], places: Sequence[Sequence[Any] | None], 
         yield from undecided(sympy.Or(*(sympy.Eq(sympy.sympify(size), each) for each in (1, *there))))
 
 
+def no_place(shape: Sequence[Any], places: Sequence[Sequence[Any] | None]) -> Iterator[Any]:
+    """The conditions that nothing is put along an axis of no element: of what is empty no runtime looks at places."""
+    for size, each in zip(shape, places, strict=False):
+        if size == 0 and each is not None:
+            yield from undecided(sympy.Or(*(sympy.Eq(sympy.sympify(count), 0) for count in each)))
+
+
 def indexed(shape: Sequence[Any], places: Sequence[Sequence[Any] | None]) -> list[tuple[Any, ...]]:
     """For each dimension of what indices choose of a tensor, the sizes that are broadcast to it."""
     axes = [axis for axis, each in enumerate(places) if each is not None]

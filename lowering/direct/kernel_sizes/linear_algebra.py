@@ -9,6 +9,7 @@ import sympy
 
 from irkit import dims
 from irkit.core.types import Tensor
+from lowering.capture.guards.products import integers_scaled
 from lowering.records.types import DTYPES
 
 
@@ -30,13 +31,26 @@ def tensor_inverse(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def tensor_solution(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
-    """tensorsolve(a, b, dims): a begins with the dimensions of b, but for those that are moved behind, and has as many
-    elements along the others"""
+    """tensorsolve(a, b, dims): a has as many elements along its last dimensions, those that are moved behind among
+    them, as b has, and as many along the others, but where that is none"""
     a, b = args[:2]
     moved = [axis % a.rank for axis in (args[2] if len(args) > 2 else kwargs.get("dims")) or ()]
     shape = [*(d for axis, d in enumerate(a.shape) if axis not in moved), *(a.shape[axis] for axis in moved)]
-    tracer.asked.equal(dims.product(b.shape), dims.product(shape[b.rank :]))
-    tracer.asked.equal(dims.product(shape[: b.rank]), dims.product(b.shape))
+    count, rows = dims.product(b.shape), dims.product(shape[: b.rank])
+    tracer.asked.equal(count, dims.product(shape[b.rank :]))
+    if tracer.asked.decided("ge", count, 1) is True:
+        tracer.asked.equal(rows, count)
+    elif dims.same(rows, count) is not True:
+        tracer.asked.required(sympy.Or(sympy.Eq(rows, count), sympy.Eq(count, 0)))
+
+
+def product_added_to(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+    """addbmm(x, a, b, beta), baddbmm(x, a, b, beta): of integers, something to multiply where beta is no integer"""
+    x, a, b = args[:3]
+    name = "aten::baddbmm" if twins.dim() == 3 else "aten::addmm" if a.rank == 2 else "aten::addbmm"
+    if x.dtype.is_integer:
+        for condition in integers_scaled(name, kwargs.get("beta", 1), a.shape, b.shape):
+            tracer.asked.required(condition)
 
 
 def unpacked_factors(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:

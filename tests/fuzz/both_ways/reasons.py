@@ -74,8 +74,6 @@ REASONS: tuple[Reason, ...] = (
            "ONNX Runtime refuses them", "ONNX Runtime", "out of data bounds"),
     Reason("differs", ("operators:ormqr",), "torch.export records that a count of reflections is free, which eager "
            "compares", "torch", "torch.export at.*tau"),
-    Reason("narrower", ("operators:linalg.tensorsolve",), "direct capture refuses a tensor of nothing, solved for "
-           "as little, where it has rows", "irkit"),
     Reason("narrower", ("hops:vmap",), "a size that is mapped over is asked for at 1, where it is free", "irkit"),
     Reason("narrower", ("hops:flex_attention.gqa",), "ONNX Runtime leaves what memory held for heads without features, "
            "where the product is one of swapped matrices", "ONNX Runtime"),

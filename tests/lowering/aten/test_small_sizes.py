@@ -15,12 +15,13 @@ from tests.fuzz.small_sizes import WAYS, faults
 from tests.support.draws import drawn
 
 FOUND = (44, 81, 233, 306, 398, 503, 605, 983, 1103, 1309, 1355, 1494, 1697, 1862, 1906, 1962,
-         41049)  # fmt: skip
+         41049, 363023, 363956, 370135, 370497, 371423)  # fmt: skip
 """Draws that once went wrong: counts of nothing by weights, lengths beyond the frames of a loss, an adaptive pooling of
 nothing, trapezoids of no integers, a batch of one number, and of none, that is learnt from, lengths of segments that do
 not add up, indices into nothing (three), a deviation of nothing whose count has 1 added, classes of a loss that are
 none, an image without rows, a diagonal that is not there, one edge of a histogram, an image without places, a part that
-begins where the data says."""
+begins where the data says, classes that are none of a linear layer's loss, rows that are none and scaled, factors of
+nothing with pivots, an image without channels, places in nothing."""
 
 
 @pytest.mark.parametrize("seed", drawn("small sizes", range(100_000), 12, FOUND))

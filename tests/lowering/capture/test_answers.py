@@ -50,6 +50,7 @@ def test_a_condition_equal_to_one_before_is_compared_with_it_once_for_all_sizes(
         (sympy.Or(sympy.Ge(N, 1), sympy.Ge(M, 1)), {"n": 1}, None),
         (sympy.Ge(N / 2, sympy.Rational(3, 2)), {"n": 3}, True),
         (sympy.Eq(dims.Mod(N, M), 0), {"n": 3, "m": 0}, None),
+        (sympy.Or(sympy.Eq(dims.Mod(N, M), 0), sympy.Ge(N, 3)), {"n": 3, "m": 0}, True),
         (sympy.Ne(sympy.sqrt(N), 2), {"n": 4}, False),
         (sympy.true, {}, True),
         (None, {"n": 1}, None),

@@ -6,6 +6,7 @@ What eager refuses the contract refuses, by both ways of capture, and what a pro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -156,7 +157,8 @@ TOLD: dict[str, tuple[Callable[..., Any], Shapes, list[Shapes], list[Shapes]]] =
     "tensorinv": (lambda x: torch.linalg.tensorinv(x.exp(), ind=2), ((2, 3, 6),),
         [((1, 1, 1),), ((2, 0, 0),)], [((2, 3, 5),), ((1, 2, 1),)]),
     "tensorsolve": (lambda x, y: torch.linalg.tensorsolve(x, y), ((2, 3, 6), (2, 3)),
-        [((1, 1, 1), (1, 1)), ((2, 4, 8), (2, 4)), ((2, 0, 0), (2, 0))], [((2, 3, 5), (2, 3)), ((2, 3, 6), (2, 2))]),
+        [((1, 1, 1), (1, 1)), ((2, 4, 8), (2, 4)), ((2, 0, 0), (2, 0)), ((1, 2, 0), (0, 2))],
+        [((2, 3, 5), (2, 3)), ((2, 3, 6), (2, 2)), ((0, 3, 6), (2, 3))]),
     "slice_scatter": (lambda x, y: x.slice_scatter(y, 0, 0, 4), ((4, 4), (4, 4)),
         [((4, 2), (4, 2)), ((7, 5), (4, 5)), ((2, 3), (2, 3)), ((0, 3), (0, 3))], [((7, 5), (5, 5)), ((4, 3), (4, 4))]),
     "conv_transpose": (transposed, ((1, 3, 4), (3, 2, 3)),
@@ -173,6 +175,35 @@ def test_what_an_operator_requires_is_told_for_all_sizes(name: str) -> None:
         assert answers(program, function, shapes) == "taken", shapes
     for shapes in refused:
         assert answers(program, function, shapes) == "refused by eager", shapes
+
+
+SCALED: dict[str, tuple[Callable[..., Any], str, str, str]] = {
+    "addmm": (torch.addmm, "np", "nm", "mp"), "baddbmm": (torch.baddbmm, "bnp", "bnm", "bmp"),
+    "addbmm": (torch.addbmm, "np", "bnm", "bmp"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", WAYS)
+@pytest.mark.parametrize("name", SCALED)
+def test_integers_are_scaled_by_no_integer_where_there_is_something_to_multiply(name: str, capture: str) -> None:
+    product, *named = SCALED[name]
+    function = lambda *given: product(*given, beta=0.6)  # noqa: E731
+
+    def ones(sizes: dict[str, int]) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.ones([sizes[each] for each in names], dtype=torch.int64) for names in named)
+
+    axes = tuple(dict(enumerate(names)) for names in named)
+    example = ones(dict(zip("bnmp", (3, 4, 5, 6), strict=True)))
+    program = irkit.to_onnx(Wrapped(function), example, dynamic_shapes={"tensors": axes}, capture=capture)
+    for sizes in itertools.product((0, 2), repeat=4):
+        given = ones(dict(zip("bnmp", sizes, strict=True)))
+        try:
+            expected = function(*given)
+        except RuntimeError:
+            with pytest.raises(irkit.ContractError):
+                program(*given)
+        else:
+            assert torch.equal(program(*given), expected), sizes
 
 
 @pytest.mark.parametrize("shapes", [((1, 4), (4, 4)), ((4, 4), (1, 4)), ((4, 1), (4, 4)), ((6, 3), (2, 3))])

@@ -72,6 +72,13 @@ def test_what_python_refuses_of_sizes_the_program_refuses(name: str) -> None:
             program(torch.ones(a), torch.ones(0))
 
 
+@pytest.mark.parametrize("seed", [360218, 370188, 370319])
+def test_a_quotient_by_nothing_is_not_met_where_another_part_decides(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    case = drawn(rng)
+    assert not faults(case, other_sizes(rng, case, 12), tmp_path), case
+
+
 def test_answers_are_compared_with_answers_and_with_numbers() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         a, b = x.shape
