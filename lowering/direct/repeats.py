@@ -23,6 +23,7 @@ from irkit.core.ir import Value
 from irkit.core.types import Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
+from lowering.direct.tensors import Traced
 
 PLAIN = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -84,7 +85,7 @@ def gathered(handle_of: Any, given: Any, plain: list[Any], tensors: list[torch.T
     """Adds what arguments hold to the lists; False where something among them is not known."""
     for each in given:
         kind = type(each)
-        if isinstance(each, torch.Tensor):
+        if kind is Traced or isinstance(each, torch.Tensor):
             tensors.append(each)
             handles.append(handle_of(each))
             plain.append(torch.Tensor)

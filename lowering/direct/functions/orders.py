@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-def combined(input: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor | None:
+def combinations_of(input: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor | None:
     """torch.combinations(input, r, with_replacement): `[n] -> [count, r]`; None where the length does not vary, or
     torch refuses the call."""
     if input.dim() != 1 or r < 1 or not isinstance(input.shape[0], torch.SymInt):

@@ -25,7 +25,7 @@ from lowering.direct.functions.numbers import (
     has_symbols,
     tensor_of,
 )
-from lowering.direct.functions.orders import combined, powers
+from lowering.direct.functions.orders import combinations_of, powers
 from lowering.direct.functions.pooling import POOLS
 
 ATEN = torch.ops.aten
@@ -104,7 +104,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
-    torch.combinations: combined, torch.vander: powers,
+    torch.combinations: combinations_of, torch.vander: powers,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

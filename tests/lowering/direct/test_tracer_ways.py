@@ -184,7 +184,8 @@ def test_the_way_of_eager_is_taken_where_torch_export_takes_none_for_exports() -
     given: dict[str, Any] = {"args": (torch.ones(2, 3),), "dynamic_shapes": ({0: "n"},)}
     program = irkit.to_onnx(OfExport(), **given)
     assert program.report.capture != "traced directly"
-    assert program(x := -torch.ones(5, 3)).equal(x * 2)
+    x = -torch.ones(5, 3)
+    assert program(x).equal(x * 2)
     program = irkit.to_onnx(OfExport(), **given, capture="direct")
     assert program.report.capture == "traced directly" and program(-x).equal(x * -2)
     with pytest.raises(irkit.ContractError):
@@ -194,5 +195,3 @@ def test_the_way_of_eager_is_taken_where_torch_export_takes_none_for_exports() -
 def test_where_the_way_of_eager_raises_too_the_first_reason_is_told() -> None:
     with pytest.raises(irkit.IrkitError, match="the first reason"):
         irkit.to_onnx(Wrong(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), capture="direct")
-
-
