@@ -24,7 +24,7 @@ def combinations_of(input: torch.Tensor, r: int = 2, with_replacement: bool = Fa
 def powers(x: torch.Tensor, N: Any = None, increasing: bool = False) -> torch.Tensor | None:
     """torch.vander(x, N, increasing): `[n] -> [n, N]`, powers of 0 to N - 1, as torch multiplies them; None where no
     size varies, or torch refuses the call."""
-    count = x.shape[0] if N is None and x.dim() == 1 else N
+    count: Any = x.shape[0] if N is None and x.dim() == 1 else N
     if x.dim() != 1 or not any(isinstance(each, torch.SymInt) for each in (x.shape[0], count)):
         return None
     base = x if x.is_floating_point() or x.is_complex() else x.long()

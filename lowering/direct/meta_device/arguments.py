@@ -48,7 +48,7 @@ def lying_as(twin: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
         return numbers
     once = tuple([slice(0, 1) if step == 0 else slice(None) for step in twin.stride()])
     made = torch.empty_strided(numbers[once].shape, twin.stride(), dtype=numbers.dtype)
-    shared = torch._debug_has_internal_overlap(made) == 1
+    shared = torch._debug_has_internal_overlap(made) == 1  # pyright: ignore[reportPrivateImportUsage]
     return numbers if shared else made.copy_(numbers[once]).expand(twin.shape)
 
 
