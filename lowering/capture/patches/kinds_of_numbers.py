@@ -25,6 +25,7 @@ from typing import Any
 import functorch
 import sympy
 import torch
+from torch.jit._script import OrderedModuleDict
 
 import passes
 from irkit import dims
@@ -236,6 +237,8 @@ def own_spaces(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
     for part in level:  # which grows; in this way a module more takes no call
         kinds[type(part)] = None
         children = part._modules
+        if type(children) is OrderedModuleDict:  # of TorchScript, which is no code of Python
+            continue
         for name in children:
             child = children[name]
             if child is not None and child not in parts:
