@@ -125,7 +125,7 @@ def scripted_part(module: torch.nn.Module) -> str:
 
 
 OF_SCRIPTS = re.compile(r"\bScriptMethod\b|\bpositional arguments? but\b")
-"""What a module that torch.jit.script made says where torch.compiler.is_exporting() is true: torch then calls its code in
+"""What a module that torch.jit.script made says where torch.compiler.is_exporting() is true: torch then calls its
 Python, and gives that one argument too many."""
 OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
 """What NumPy, and torch of an array of NumPy's, say of a size that varies."""
