@@ -24,7 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from irkit import dims
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds
+from lowering.capture.guards.questions import Required
 from lowering.direct.control import higher_order
+from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
@@ -32,11 +34,13 @@ from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.meta_device.results import is_in_order_by_chance
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
+from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced, is_wrapped, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
+from lowering.records.programs import first_line
 from lowering.records.torch_internals import views_by_their_functions
 
 LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
@@ -283,13 +287,66 @@ class Functions(OfTracer, TorchFunctionMode):
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator on traced tensors."""
     tracer.calls += 1
+    asked = tracer.asked
+    asked.operators += 1
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         try:
             if is_met_as_quantized(func, args, kwargs):
                 return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
-            raise error.located(ir=shown(func, args, kwargs), source=tracer.line()) from error.__cause__
+            if isinstance(error, Required) and (refused := refused_by_torch(tracer, func, args, kwargs)) is not None:
+                note_raised(tracer, refused)
+                raise refused from error
+            told = error.located(ir=shown(func, args, kwargs), source=tracer.line())
+            note_raised(tracer, told)
+            raise told from error.__cause__
+        except Exception as error:  # torch's own
+            if vary_among(tracer, (*args, *kwargs.values())):
+                note_raised(tracer, error)
+            raise
+        finally:
+            asked.operators -= 1
+
+
+def note_raised(tracer: Tracer, error: Exception) -> None:
+    """Keeps the first error that an operator of the model raises, and its line: the model may catch it."""
+    if tracer.asked.operators == 1 and tracer.asked.raised is None:
+        tracer.asked.raised = (error, tracer.line())
+
+
+def refused_by_torch(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:
+    """What torch itself raises for an operator on tensors like the example's, which is what the model may catch."""
+    try:
+        on_twins(tracer, func, info_of(func), args, kwargs)
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        return None if isinstance(error, NotImplementedError) else error
+    return None
+
+
+def vary_among(tracer: Tracer, given: Sequence[Any]) -> bool:
+    """Whether sizes or numbers that vary are among arguments."""
+    for each in given:
+        if type(each) is Traced and not dims.are_numbers(tracer.handle(each).value.shape):
+            return True
+        if isinstance(each, SIZES) or (isinstance(each, list | tuple) and vary_among(tracer, each)):
+            return True
+    return False
+
+
+def refuse_caught(tracer: Tracer) -> None:
+    """Raises what an operator raised, where the model caught it and went on: irkit's own errors mean nothing to it, and
+    one of torch's may be raised for the example's sizes and data alone, which no condition says."""
+    if tracer.asked.raised is None:
+        return
+    error, line = tracer.asked.raised
+    own = isinstance(error, IrkitError) and not isinstance(error, Required)
+    if own or type(error).__module__.startswith("lowering."):
+        raise error
+    said = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {first_line(error)}"
+    what = f"the model goes on where torch refuses an operator: {said}"
+    hint = "ask for the sizes or numbers before: if x.shape[0] > 5"
+    raise CaptureError(what, source=line, hint=hint) from error
 
 
 def shown(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ from lowering.direct.data import DRAWN, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
-from lowering.direct.modes import follow_modules, meet_operators
+from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
@@ -222,6 +222,7 @@ def run_once(
         if any(isinstance(each, Gathered) for each in results):
             results, spec = with_tensors(results, spec, known)
         refuse_changed(tracer)
+        refuse_caught(tracer)
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time

@@ -299,7 +299,11 @@ class SizeNode(SymNode):
         return self.computed(reals.product, other, self.hint * other.hint)
 
     def divided_by(self, other: SizeNode) -> None:
-        """Keeps that a divisor is not 0, where Python ends with an error: the quotient may not tell it any more."""
+        """Keeps that a divisor is not 0, where Python ends with an error: the quotient may not tell it any more. Where
+        it is 0 for the example, that is kept: the model may catch the error."""
+        if other.constant is None and other.hint == 0:
+            self.asked.condition(sympy.Eq(other.expr, 0), True)
+            return
         if other.constant is None and other.ne(other.wrap_int(0)).known() is None:
             for factor in sympy.Mul.make_args(sympy.sympify(other.expr)):
                 self.asked.condition(sympy.Ne(factor, 0), True)

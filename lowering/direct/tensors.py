@@ -122,6 +122,7 @@ class Traced(torch.Tensor):
 
     handle: Handle
     held: Callable[[], Any]
+    stands_for_tensor = True
 
     @staticmethod
     def __new__(cls, tracer: Any, handle: Handle, sizes: list[Any], room: Any) -> Traced:

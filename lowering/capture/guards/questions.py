@@ -38,6 +38,10 @@ class Taken(BaseException):
         self.name, self.source, self.code = name, source, code
 
 
+class Required(LoweringError):
+    """What torch requires of sizes does not hold for the example."""
+
+
 @attrs.define(eq=False)
 class Questions:
     """What a traced model asked of sizes and of data, and what each symbol is for the example.
@@ -59,7 +63,8 @@ class Questions:
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
     of which the model asked the text, `inexact` the symbols of those whose last digit is a runtime's own. `varying` are
-    the names of which the first number that the model takes ends the run, since it would fix them.
+    the names of which the first number that the model takes ends the run, since it would fix them. `operators` says how
+    many operators are being met, one inside another, `raised` the first error of one that the model called, and where.
     """
 
     line: Callable[[], str]
@@ -85,6 +90,8 @@ class Questions:
     written: dict[str, Any] = attrs.field(factory=dict)
     inexact: set[Any] = attrs.field(factory=set)
     unstripped: bool = False
+    operators: int = 0
+    raised: tuple[Exception, str] | None = None
     assumed: tuple[Any, ...] = ()
     moved: int = 0
     moves: int = 0
@@ -134,7 +141,7 @@ class Questions:
         """Keeps a condition that torch requires. Raises LoweringError where it does not hold for the example."""
         if holds(expr, self.hints) is False:
             said = f"torch requires {expr}, which does not hold for the example"
-            raise LoweringError(said, source=self.line(), hint="give an example for which it holds")
+            raise Required(said, source=self.line(), hint="give an example for which it holds")
         self.condition(expr, True)
 
     def equal(self, a: Dim, b: Dim) -> None:

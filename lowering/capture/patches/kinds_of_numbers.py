@@ -25,6 +25,8 @@ from typing import Any
 import functorch
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.jit._script import OrderedModuleDict
 
 import passes
@@ -36,7 +38,9 @@ PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBo
 """What a number of each kind of torch's is in eager."""
 KEEPING: dict[type, type] = {int: Int, float: Float}
 """What stands for some of them where sizes are kept."""
-ANSWERED = frozenset((*PLAIN, *KEEPING, type))
+TENSORS = frozenset((FakeTensor, FunctionalTensor))
+"""What stands for a tensor while torch.export runs; direct capture's own class says so itself."""
+ANSWERED = frozenset((*PLAIN, *KEEPING, *TENSORS, type))
 """The types that `type` of a model's may answer otherwise than Python's."""
 FOLDERS = (
     *(Path(str(each.__file__)).parent for each in (torch, functorch, sympy, passes)),
@@ -136,7 +140,8 @@ def type_told(spaces: Sequence[dict[str, Any]]) -> Iterator[None]:
         yield
     finally:
         for names in free:
-            names.pop("type", None)
+            if "type" in names:
+                del names["type"]
 
 
 def attributes_of(kind: type) -> dict[str, Any]:
@@ -172,7 +177,14 @@ def type_in(names: dict[str, Any], value: Any) -> type:
     found = type(value)
     if found is type:
         return Kind if names.get("type") is Kind else type
+    if found in TENSORS or stands_for_tensor(found):
+        return torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
     return named_in(names, PLAIN.get(found, found))
+
+
+def stands_for_tensor(kind: type) -> bool:
+    """Whether a class is that of what direct capture gives a model for tensors."""
+    return "stands_for_tensor" in vars(kind)
 
 
 class Meta(type):
@@ -184,7 +196,8 @@ class Meta(type):
         if not given or given[1:] or named:
             return type(*given, **named)
         found = type(given[0])
-        return found if found not in ANSWERED else type_in(sys._getframe(1).f_globals, given[0])
+        plain = found not in ANSWERED and not stands_for_tensor(found)
+        return found if plain else type_in(sys._getframe(1).f_globals, given[0])
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, type) if cls is Kind else super().__instancecheck__(instance)
@@ -203,18 +216,17 @@ class Meta(type):
 
 
 class Kind(type, metaclass=Meta):
-    """type, but that a symbolic number is of the kind that it has in eager."""
+    """type, but that a symbolic number, or what stands for a tensor, is of the kind that it has in eager."""
 
 
 Kind.__name__ = Kind.__qualname__ = "type"
 
 
-def spaces_of(loaded: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def spaces_of(loaded: tuple[str, ...]) -> list[dict[str, Any]]:
     """The globals of all modules of Python that may hold code of models."""
-    for name in modelling(loaded):
-        held = sys.modules.get(name)
-        if isinstance(held, types.ModuleType):
-            yield held.__dict__
+    held, plain = sys.modules, types.ModuleType  # there are thousands, and none shall take a call
+    names = [name for name in modelling(loaded) if name in held]
+    return [held[n].__dict__ for n in names if type(held[n]) is plain or isinstance(held[n], plain)]
 
 
 @functools.lru_cache(maxsize=4)

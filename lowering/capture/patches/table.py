@@ -212,8 +212,8 @@ TABLE: tuple[Patch, ...] = (
             "`__copy__`, `__deepcopy__`, and attributes of int, float and bool that these lack",
             "`type` in all modules of Python but those of Python's own library, torch, sympy and irkit",
         ),
-        "isinstance(size, int) is False, and type(size) is int, where the model would take another way in eager, and a "
-        "copy of a size has conditions of its own",
+        "isinstance(size, int) is False, type(size) is int and type(x) is torch.Tensor, where the model would take "
+        "another way in eager, and a copy of a size has conditions of its own",
         "2.13",
         lambda at: at.deed in ("direct", "trials") or (at.exports and not at.dynamo),
         lambda at: kinds_told(at.module, at.places, within=at.deed == "direct"),

@@ -374,3 +374,15 @@ FAILED = (5, 28, 38, 53, 58, 135, 188, 215, 219)
 @pytest.mark.parametrize("way", WAYS)
 def test_models_that_ask_for_kinds_answer_as_eager_or_refuse(way: str, seed: int) -> None:
     assert list(faults(Drawn(seed), way)) == []
+
+
+def by_kind(x: torch.Tensor) -> torch.Tensor:
+    """What asks for the class of a tensor, as code does that takes only plain ones."""
+    return x * 2 if type(x) is torch.Tensor and type(x[0] + 1).__name__ == "Tensor" else x
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_tensor_is_of_the_class_that_it_has_in_eager(capture: Any, rewrite: bool) -> None:
+    program = irkit.to_onnx(by_kind, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture=capture, rewrite=rewrite)
+    assert program(x := torch.randn(2, 3)).equal(by_kind(x))

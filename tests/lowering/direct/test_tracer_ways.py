@@ -147,7 +147,7 @@ class OfExport(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_exporting():
-            if type(x).__name__ == "Traced":
+            if hasattr(x, "handle"):
                 raise ValueError("this is no way for direct capture")
             return x * 2
         return x * 2 if (x > 0).all() else x + x
@@ -159,7 +159,7 @@ class Wrong(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_exporting():
             raise ValueError("the first reason")
-        if type(x) is not torch.Tensor:
+        if hasattr(x, "handle"):
             raise ValueError("the second reason")
         return x
 

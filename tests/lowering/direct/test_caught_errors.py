@@ -1,0 +1,93 @@
+"""Models that catch what an operator raises: they go on as in eager only where nothing else could have been raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import irkit
+
+Model = Callable[[torch.Tensor], Any]
+ROWS = ({0: "n"},)
+
+
+def guarded(model: Model, *errors: type[Exception]) -> Model:
+    """The model, or its input doubled where that raises."""
+
+    def tried(x: torch.Tensor) -> Any:
+        try:
+            return model(x)
+        except errors:
+            return x * 2
+
+    return tried
+
+
+CAUGHT: dict[str, Model] = {
+    "places": guarded(lambda x: x[[0, 5]], IndexError),
+    "a row": guarded(lambda x: x[5], IndexError),
+    "a product": guarded(lambda x: x.t() @ torch.ones(5, 2), RuntimeError),
+    "a sum": guarded(lambda x: x + torch.ones(5, 3), RuntimeError),
+    "a join": guarded(lambda x: torch.cat([x, torch.ones(5, 1)], 1), RuntimeError),
+    "a stack": guarded(lambda x: torch.stack([x, torch.ones(5, 3)]), RuntimeError),
+    "parts": guarded(lambda x: x.split([2, 3])[1], RuntimeError),
+    "a view": guarded(lambda x: x.view(5, 3), RuntimeError),
+    "a view of halves": guarded(lambda x: x.view(5, -1), Exception),
+    "a narrow part": guarded(lambda x: x.narrow(0, 0, 5), RuntimeError, IndexError),
+    "expanded": guarded(lambda x: x.expand(5, 3), RuntimeError),
+    "zeros": guarded(lambda x: torch.zeros(x.shape[0] - 5, 3), RuntimeError),
+    "unpacked": guarded(lambda x: sum(x.unbind(0), start=torch.zeros(5 // (x.shape[0] - 4))), ZeroDivisionError),
+    "a remainder": guarded(lambda x: x * (7 % (x.shape[0] - 4)), ArithmeticError),
+    "an assertion": guarded(lambda x: F.assert_rows(x), AssertionError),
+}
+
+
+class F:
+    """Functions that assert."""
+
+    @staticmethod
+    def assert_rows(x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[0] >= 5, "five rows at least"
+        return x
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+@pytest.mark.parametrize("capture", ["direct", "auto"])
+def test_a_program_of_a_model_that_catches_an_error_is_right_or_refuses(name: str, capture: Any) -> None:
+    model = CAUGHT[name]
+    try:
+        program = irkit.to_onnx(model, (torch.randn(4, 3),), dynamic_shapes=ROWS, capture=capture)
+    except irkit.IrkitError:
+        return
+    for rows in (4, 5, 0, 1, 2, 3, 6, 7, 10):
+        x = torch.randn(rows, 3)
+        try:
+            found = program(x)
+        except irkit.ContractError:
+            continue
+        torch.testing.assert_close(found, model(x))
+
+
+def test_what_torch_refuses_of_the_example_and_the_model_catches_is_told() -> None:
+    with pytest.raises(irkit.CaptureError, match="goes on where torch refuses an operator: IndexError") as told:
+        irkit.to_onnx(CAUGHT["places"], (torch.randn(4, 3),), dynamic_shapes=ROWS, capture="direct")
+    assert "ask for the sizes or numbers before" in str(told.value)
+    program = irkit.to_onnx(CAUGHT["places"], (x := torch.randn(4, 3),), capture="direct")
+    assert program(x).equal(x * 2)  # sizes that do not vary raise it in each call
+
+
+def sparse(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x.to_sparse().to_dense() + 1
+    except Exception:
+        return x * 0
+
+
+def test_an_error_of_irkits_own_is_no_answer_to_a_model_that_catches_all() -> None:
+    with pytest.raises(irkit.IrkitError, match="_to_sparse"):
+        irkit.to_onnx(sparse, (torch.randn(4, 3),), dynamic_shapes=ROWS)
+    with pytest.raises(irkit.IrkitError, match="_to_sparse"):
+        irkit.to_onnx(sparse, (torch.randn(4, 3),), capture="direct")
