@@ -232,10 +232,11 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
         return
     asked = tracer.asked
     kept, fixed, told = dict(asked.kept), dict(asked.fixed), len(asked.told)
-    checks = len(tracer.scope.checks)
+    checks, raised = len(tracer.scope.checks), asked.raised
     try:
         yield
     except Exception:
+        asked.raised = raised
         asked.kept.clear()
         asked.kept.update(kept)
         tracer.allowed.clear()

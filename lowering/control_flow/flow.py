@@ -175,16 +175,21 @@ def over_open(
     every = ("number of the round", *names.split())
     place = every.index(stop) if stop else None
     first = [torch.zeros((), dtype=torch.int64), *given]
+    asked = getattr(getattr(length, "node", None), "asked", None)
+    raised = asked.raised if asked is not None else None
     try:
         loop = Loop(test, stepped, first, every, frozenset(written.split()), attributes, place, length, elements.pieces)
         return loop.run()[1:]
     except Exception as error:
-        if has_no_round(length):
-            if length < 1:  # which is kept as a condition
-                return given
+        none = has_no_round(length)
+        if (none and not length < 1) or (
+            not none and (not isinstance(error, Mismatch) or peeled == PEELED or length < 1)
+        ):
             raise
-        if not isinstance(error, Mismatch) or peeled == PEELED or length < 1:
-            raise
+        if asked is not None:  # nobody but this block has caught it
+            asked.raised = raised
+        if none:  # which is kept as a condition
+            return given
     given = step(at(torch.zeros((), dtype=torch.int64)), *given)
     rest = Open(length - 1, lambda number: at(number + 1))
     return over_open(rest, step, given, names, written, attributes, stop, peeled + 1)

@@ -320,7 +320,7 @@ def refused_by_torch(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     try:
         on_twins(tracer, func, info_of(func), args, kwargs)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        return None if isinstance(error, NotImplementedError) else error
+        return error if type(error) in (RuntimeError, IndexError, ValueError, TypeError) else None
     return None
 
 
@@ -404,11 +404,11 @@ INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 def write_places(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
     """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
     for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
-    tracer.asked.unstripped = True
+    tracer.asked.unstripped, before = True, tracer.asked.raised
     try:
         return torch.Tensor.__setitem__(x, index, value)
     except (RuntimeError, IndexError, IrkitError):
-        tracer.asked.unstripped = False
+        tracer.asked.unstripped, tracer.asked.raised = False, before
         return torch.Tensor.__setitem__(x, index, value)
     finally:
         tracer.asked.unstripped = False

@@ -70,7 +70,7 @@ class Region:
             path = pending.pop()
             path.left = MOST - len(found) - len(refused) - len(pending)
             path.elsewhere = bool(path.said) or any(each.elsewhere for each in self.decisions.paths)
-            said = bool(path.said)
+            said, raised = bool(path.said), self.tracer.asked.raised
             try:
                 found.insert(0, self.left(path))
                 if any(each.is_other() for each in variables):
@@ -84,6 +84,7 @@ class Region:
                     what = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {error}"
                     raise GivenUp(self.module, what) from error
                 refused.append(path)
+                self.tracer.asked.raised = raised
             finally:
                 for each, known in self.before:
                     restore(each, known)
