@@ -48,8 +48,11 @@ FOLDERS = (
 )  # fmt: skip
 OWN = (*(str(folder) + os.sep for folder in FOLDERS), copy.__file__, copyreg.__file__)
 """Code that tells the symbols of torch's from numbers, or makes copies of whatever it is given."""
-LEFT = sys.stdlib_module_names | {"torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering"}
-"""Libraries whose `type` stays Python's."""
+LEFT = sys.stdlib_module_names | {
+    "torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering",
+    "attr", "attrs", "numpy", "onnx", "google", "onnxruntime", "ml_dtypes", "pyrsistent",
+}  # fmt: skip
+"""Libraries whose `type` stays Python's: torch, irkit, and what irkit itself computes with."""
 ASKING = ("<frozen abc>", "<frozen _collections_abc>", functools.__file__, typing.__file__)
 """Code that asks in the name of its caller."""
 
@@ -223,10 +226,21 @@ Kind.__name__ = Kind.__qualname__ = "type"
 
 
 def spaces_of(loaded: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The globals of all modules of Python that may hold code of models."""
-    held, plain = sys.modules, types.ModuleType  # there are thousands, and none shall take a call
-    names = [name for name in modelling(loaded) if name in held]
-    return [held[n].__dict__ for n in names if type(held[n]) is plain or isinstance(held[n], plain)]
+    """The globals of all modules of Python that may hold code of models which asks for types. Each that is written into
+    costs: Python looks all its names up anew."""
+    held, plain = sys.modules, types.ModuleType  # there are hundreds, of which none shall take many calls
+    names = [n for n in modelling(loaded) if n in held and (type(held[n]) is plain or isinstance(held[n], plain))]
+    spaces = [held[name].__dict__ for name in names]
+    specs = [space["__spec__"] if "__spec__" in space else None for space in spaces]  # noqa: SIM401 - a call each
+    asking = asking_for_types(tuple(names), tuple(map(len, spaces)), tuple(map(id, specs)))
+    return [held[name].__dict__ for name in asking]
+
+
+@functools.lru_cache(maxsize=4)
+def asking_for_types(modules: tuple[str, ...], sizes: tuple[int, ...], specs: tuple[int, ...]) -> tuple[str, ...]:
+    """Of modules of Python those whose code names `type`; in what is typed in, that may change at any time."""
+    each = zip(modules, sizes, specs, strict=True)
+    return tuple([name for name, size, spec in each if name == "__main__" or names_type(name, size, spec)])
 
 
 @functools.lru_cache(maxsize=4)
@@ -239,6 +253,54 @@ def modelling(loaded: tuple[str, ...]) -> tuple[str, ...]:
 def is_modelling(name: str) -> bool:
     """Whether a module of Python stands in a library whose `type` may be another."""
     return name.partition(".")[0] not in LEFT
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def names_type(module: str, _size: int, _spec: int) -> bool:
+    """Whether code of a module of Python names `type`, as long as that has so many globals and was not loaded anew."""
+    own = sys.modules[module].__dict__
+    functions = (each for each in functions_in(own, module) if each.__globals__ is own)
+    return any("type" in code.co_names for each in functions for code in codes_below(each.__code__))
+
+
+def functions_in(attributes: Any, module: str) -> Iterator[types.FunctionType]:
+    """The functions among attributes and in the classes of a module among them, and those that they wrap."""
+    level, seen = [*attributes.values()], set[int]()
+    for each in level:  # which grows
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, types.FunctionType):
+            level += [cell.cell_contents for cell in each.__closure__ or () if is_filled(cell)]
+            level.append(each.__dict__.get("__wrapped__"))
+            yield each
+        elif isinstance(each, type):
+            level += vars(each).values() if vars(each).get("__module__") == module else ()
+        else:
+            level += [getattr(each, name, None) for name in WRAPPING.get(type(each), ())]
+
+
+WRAPPING: dict[type, tuple[str, ...]] = {
+    staticmethod: ("__func__",), classmethod: ("__func__",), types.MethodType: ("__func__",),
+    property: ("fget", "fset", "fdel"), functools.partial: ("func",), functools.cached_property: ("func",),
+}  # fmt: skip
+"""Under which names objects have the functions that they call."""
+
+
+def codes_below(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code and those of the functions inside it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from codes_below(each)
+
+
+def is_filled(cell: types.CellType) -> bool:
+    """Whether a cell of a closure holds something."""
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
 
 
 def own_spaces(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
