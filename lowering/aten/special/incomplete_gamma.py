@@ -9,7 +9,7 @@ Three regions, each a fixed number of terms summed along a new last axis, so tha
 - a > 20: the smaller of P and Q is the integral of t**(a-1) e**-t / gamma(a) from x away from its peak at a - 1, by
   Gauss and Legendre over the stretch beyond which less than 1e-13 of it lies; gamma(a) by Stirling's series.
 
-The absolute error of both is below 1e-9.
+The absolute error of both is below 1e-12 for a up to 1e4, and below 1e-9 beyond.
 """
 
 from __future__ import annotations

@@ -210,7 +210,8 @@ TABLE: tuple[Patch, ...] = (
         (
             "`__class__` of numbers of torch.SymInt, torch.SymFloat and torch.SymBool",
             "`__copy__`, `__deepcopy__`, and attributes of int, float and bool that these lack",
-            "`type` in all modules of Python but those of Python's own library, torch, sympy and irkit",
+            "`type` in the modules of Python whose code names it, but for Python's own library, torch, irkit and what "
+            "irkit computes with",
         ),
         "isinstance(size, int) is False, type(size) is int and type(x) is torch.Tensor, where the model would take "
         "another way in eager, and a copy of a size has conditions of its own",
