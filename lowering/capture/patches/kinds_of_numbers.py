@@ -14,6 +14,7 @@ import copyreg
 import functools
 import gc
 import os
+import re
 import sys
 import types
 import typing
@@ -115,7 +116,7 @@ def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = (), withi
             yield
         return
     askers = Askers()
-    spaces = (*spaces_of(tuple(sys.modules)), *own_spaces(module), *places)
+    spaces = (*spaces_of(sys.modules), *own_spaces(module), *places)
     classes = [(kind, attributes_of(kind)) for kind in PLAIN]
     before = [{name: held for name, held in attributes.items() if name in OTHER[kind]} for kind, attributes in classes]
     try:
@@ -225,28 +226,32 @@ class Kind(type, metaclass=Meta):
 Kind.__name__ = Kind.__qualname__ = "type"
 
 
-def spaces_of(loaded: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The globals of all modules of Python that may hold code of models which asks for types. Each that is written into
-    costs: Python looks all its names up anew."""
-    held, plain = sys.modules, types.ModuleType  # there are hundreds, of which none shall take many calls
-    names = [n for n in modelling(loaded) if n in held and (type(held[n]) is plain or isinstance(held[n], plain))]
-    spaces = [held[name].__dict__ for name in names]
-    specs = [space["__spec__"] if "__spec__" in space else None for space in spaces]  # noqa: SIM401 - a call each
-    asking = asking_for_types(tuple(names), tuple(map(len, spaces)), tuple(map(id, specs)))
-    return [held[name].__dict__ for name in asking]
+def spaces_of(loaded: dict[str, types.ModuleType]) -> list[dict[str, Any]]:
+    """The globals of all modules of Python that may hold code of models which asks for types. To look at each of
+    thousands would take longer than a small model: what was installed stays as it is while nothing else is imported."""
+    installed, own = modules_asking(len(loaded), next(reversed(loaded)))
+    asking = [name for name in own if name in loaded and may_ask(name, loaded[name].__dict__)]
+    return [loaded[name].__dict__ for name in (*asking, *installed) if name in loaded]
 
 
 @functools.lru_cache(maxsize=4)
-def asking_for_types(modules: tuple[str, ...], sizes: tuple[int, ...], specs: tuple[int, ...]) -> tuple[str, ...]:
-    """Of modules of Python those whose code names `type`; in what is typed in, that may change at any time."""
-    each = zip(modules, sizes, specs, strict=True)
-    return tuple([name for name, size, spec in each if name == "__main__" or names_type(name, size, spec)])
+def modules_asking(_count: int, _last: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of the modules of Python, of which there are so many with this as the last, those (whose code names `type`, of
+    libraries that are installed; that are the user's own)"""
+    held = [(name, each) for name, each in [*sys.modules.items()] if is_modelling(name)]
+    modules = [(name, each) for name, each in held if isinstance(each, types.ModuleType)]
+    own = {name: None for name, each in modules if not INSTALLED.search(str(each.__dict__.get("__file__", "")))}
+    rest = [(name, each.__dict__) for name, each in modules if name not in own]
+    return tuple([name for name, space in rest if may_ask(name, space)]), (*own,)
 
 
-@functools.lru_cache(maxsize=4)
-def modelling(loaded: tuple[str, ...]) -> tuple[str, ...]:
-    """Of the names of modules of Python those that may hold code of models."""
-    return tuple([name for name in loaded if is_modelling(name)])
+INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
+"""Where libraries lie, whose code nobody changes while it runs."""
+
+
+def may_ask(name: str, space: dict[str, Any]) -> bool:
+    """Whether code of a module of Python with these globals names `type`, or may be typed in at any time."""
+    return name == "__main__" or names_type(name, len(space), id(space.get("__spec__")))
 
 
 @functools.lru_cache(maxsize=1 << 16)

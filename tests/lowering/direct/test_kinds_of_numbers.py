@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import irkit
+from lowering.capture.patches import kinds_of_numbers
 from tests.fuzz.kinds_of_numbers import WAYS, Drawn, faults
 from tests.support.draws import drawn
 
@@ -386,3 +387,33 @@ def by_kind(x: torch.Tensor) -> torch.Tensor:
 def test_a_tensor_is_of_the_class_that_it_has_in_eager(capture: Any, rewrite: bool) -> None:
     program = irkit.to_onnx(by_kind, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture=capture, rewrite=rewrite)
     assert program(x := torch.randn(2, 3)).equal(by_kind(x))
+
+
+def test_code_that_asks_for_types_is_found_wherever_it_stands() -> None:
+    source = """
+import functools, math
+
+class Layer:
+    class Inner:
+        @staticmethod
+        @functools.wraps(math.sqrt)
+        def called(n):
+            return [type(each) for each in n]
+
+def plain(n):
+    return n.kind
+"""
+    module = types.ModuleType("kinds_of_numbers_here")
+    exec(source, module.__dict__)
+    sys.modules[module.__name__] = module
+    try:
+        space = module.__dict__
+        assert kinds_of_numbers.may_ask(module.__name__, space)
+        del space["Layer"]
+        assert not kinds_of_numbers.may_ask(module.__name__, space)
+        exec("def another(n):\n    return type(n)", space)
+        space["more"] = 0
+        assert kinds_of_numbers.may_ask(module.__name__, space)
+        assert any(each is space for each in kinds_of_numbers.spaces_of(sys.modules))
+    finally:
+        del sys.modules[module.__name__]
