@@ -154,10 +154,28 @@ def covariances(rows: Tensor, weights: Tensor, whole: Tensor, freedom: Tensor) -
     return (torch.mm(centred, weighed(centred).t().conj()) / freedom.clamp(min=0)).squeeze()
 
 
+def corrcoef(x: Tensor) -> Tensor:
+    """The result of aten.corrcoef: covariances of the rows of x, divided by the deviations of both."""
+    covariance = cov(x)
+    if not covariance.dim():
+        return covariance / covariance
+    if not covariance.is_complex():
+        return correlations(covariance, covariance.diag())
+    variances = covariance.diag().real
+    return torch.complex(correlations(covariance.real, variances), correlations(covariance.imag, variances))
+
+
+def correlations(covariance: Tensor, variances: Tensor) -> Tensor:
+    """Covariances divided by the deviations of both, which rounding must not carry beyond 1."""
+    deviations = torch.sqrt(variances)
+    return (covariance / deviations.unsqueeze(1) / deviations.unsqueeze(0)).clamp(-1, 1)
+
+
 aten = torch.ops.aten
 WRITTEN: Mapping[Any, Callable[..., Any]] = MappingProxyType(
     {getattr(aten.gradient, overload): gradient for overload in aten.gradient.overloads()}
     | {
+        aten.corrcoef.default: corrcoef,
         aten.cov.default: cov,
         aten.trapezoid.x: trapezoid_x,
         aten.trapezoid.dx: trapezoid_dx,

@@ -1,9 +1,9 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes; ctc_loss, linalg_lstsq and fake_quantize it does not trace at all, nor arange
-by a step that only the data tells; unique_consecutive with another rank where the dimension is counted from the end,
-and masked_select with too few elements where the mask has more than what it chooses from. The graph records these
+by a kernel that knows no symbolic sizes; ctc_loss, linalg_lstsq, geqrf and fake_quantize it does not trace at all, nor
+arange by a step that only the data tells; unique_consecutive with another rank where the dimension is counted from the
+end, and masked_select with too few elements where the mask has more than what it chooses from. The graph records these
 operators whole, so that all tracing needs is the shape of their results. torch.export's
 `register_lstm_while_loop_decomposition` swaps kernels in the same way.
 """
@@ -128,6 +128,13 @@ def linalg_lstsq(
     return x, residuals, ranks, values
 
 
+def geqrf(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The results of aten.geqrf, which torch does not trace."""
+    torch._check(a.dim() >= 2, lambda: "geqrf: a matrix is wanted")
+    steps: Any = torch.sym_min(a.shape[-2], a.shape[-1])
+    return torch.empty_like(a), a.new_empty((*a.shape[:-2], steps))
+
+
 def fake_quantize(x: torch.Tensor, *rest: Any) -> torch.Tensor:
     """The result of aten.fake_quantize_per_tensor_affine and its like, of which torch knows no shape."""
     return torch.empty_like(x)
@@ -143,6 +150,7 @@ KERNELS: Mapping[Any, Kernel] = MappingProxyType(
         torch.ops.aten.ctc_loss.Tensor: ctc_loss,
         torch.ops.aten.multilabel_margin_loss.default: multilabel_margin_loss,
         torch.ops.aten.linalg_lstsq.default: linalg_lstsq,
+        torch.ops.aten.geqrf.default: geqrf,
         torch.ops.aten.lstm.input: lstm,
         torch.ops.aten.gru.input: gru,
         torch.ops.aten.rnn_tanh.input: gru,

@@ -52,3 +52,9 @@ def chosen() -> list[Key]:
 def test_operators_of_torchs_database_are_captured_directly(key: Key) -> None:
     found = measured(key, FEW)
     assert found.outcome != "fail", found
+
+
+@pytest.mark.parametrize("op", ["corrcoef", "cov", "geqrf"])
+def test_operators_that_torch_does_not_trace_are_captured_by_torch_export_too(op: str) -> None:
+    found = measured(Key(op, "float32", "dynamic", capture="torch.export"), FEW)
+    assert found.outcome == "pass", found
