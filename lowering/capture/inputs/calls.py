@@ -17,6 +17,7 @@ import torch
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.capture.inputs.contents import restore
+from lowering.capture.torchscript.modules import function_of, without_scripts
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Groups, Leaf
 from lowering.records.pytrees import is_names, leaf_paths, unique_names
@@ -47,17 +48,14 @@ class Function(torch.nn.Module):
 def as_module(model: Any) -> torch.nn.Module:
     """The module that torch.export traces for `model`; a module itself, with its parameters under their own names.
 
-    A bound method of a module becomes a view of that module, whose `forward` is the method. Raises CaptureError for
-    TorchScript and for what cannot be called.
+    A bound method of a module becomes a view of that module, whose `forward` is the method; TorchScript becomes modules
+    of Python that run its graphs. Raises CaptureError for what cannot be called.
     """
     model = getattr(model, "_orig_mod", model)
-    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
-        raise CaptureError(
-            "the model is TorchScript, which torch.export does not trace",
-            hint="pass the module it was scripted from",
-        )
+    if isinstance(model, torch.jit.ScriptFunction):
+        model = function_of(model)
     if isinstance(model, torch.nn.Module):
-        return model
+        return without_scripts(model)
     owner = getattr(model, "__self__", None)
     if inspect.ismethod(model) and isinstance(owner, torch.nn.Module):
         return owner if model.__name__ == "forward" else seen_through(owner, model)

@@ -1,0 +1,355 @@
+"""The graphs of TorchScript, run operator by operator in Python.
+
+torch's own interpreter hands each operator to torch's dispatcher too, and so could be traced, but it wants plain
+integers where a size is asked for, and does not say which way it took. Here an operator on tensors is called as
+torch.ops has it, and Python does the rest (`numbers`): branches ask their condition, loops their count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.capture.torchscript.numbers import OF_HELD_NUMBERS, ON_NUMBERS, ON_TENSORS, larger, smaller
+from lowering.errors import CaptureError
+
+DTYPES: Sequence[torch.dtype] = (
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+    torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
+    torch.bfloat16,
+)  # fmt: skip
+"""Element types in the order of c10::ScalarType, by whose numbers TorchScript names them."""
+MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+"""In the order of c10::MemoryFormat."""
+NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+MANY = 2**62
+"""A loop without a count of its own has one as large as an integer can be."""
+
+
+@attrs.frozen
+class Held:
+    """A tensor of one element that holds a number of Python: TorchScript's prim::NumToTensor."""
+
+    number: Any
+
+    def tensor(self) -> torch.Tensor:
+        """It as a tensor, of rank 0: int64, float64 or bool."""
+        kind = torch.int64 if isinstance(self.number, int | torch.SymInt) else torch.float64
+        return torch.scalar_tensor(self.number, dtype=torch.bool if isinstance(self.number, bool) else kind)
+
+
+def run_graph(graph: Any, args: Sequence[Any]) -> Any:
+    """What a graph of TorchScript returns for arguments; more than one result as a tuple.
+
+    Raises CaptureError where an operator of TorchScript is not met, and what the operators raise themselves.
+    """
+    results = [outside(each) for each in run_block(graph, args, {})]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def outside(value: Any) -> Any:
+    """A result as torch gives it."""
+    if isinstance(value, Held):
+        return value.tensor()
+    if type(value) in (list, tuple):
+        return type(value)(map(outside, value))
+    return {key: outside(each) for key, each in value.items()} if type(value) is dict else value
+
+
+def run_block(block: Any, args: Sequence[Any], known: dict[str, Any]) -> list[Any]:
+    """What a block returns, whose values are added to those known by name."""
+    for value, given in zip(block.inputs(), args, strict=True):
+        known[value.debugName()] = given
+    for node in block.nodes():
+        outputs = list(node.outputs())
+        made = run_node(node, known)
+        if len(outputs) == 1:
+            made = (made,)
+        for value, each in zip(outputs, made or (), strict=True):
+            known[value.debugName()] = each
+    return [known[value.debugName()] for value in block.outputs()]
+
+
+def run_node(node: Any, known: dict[str, Any]) -> Any:
+    """The result of an operator, or its results where it has none or several."""
+    kind = node.kind()
+    if kind == "prim::Constant":
+        return constant_of(node)
+    if kind == "prim::If":
+        first, second = node.blocks()
+        (asked,) = (known[value.debugName()] for value in node.inputs())
+        return several(node, run_block(first if asked else second, (), known))
+    if kind == "prim::Loop":
+        return several(node, run_loop(node, known))
+    given = [known[value.debugName()] for value in node.inputs()]
+    if kind.startswith("aten::"):
+        return run_operator(node, kind.removeprefix("aten::"), given)
+    function = OF_SCRIPT.get(kind)
+    if function is not None:
+        return function(node, *given)
+    if not kind.startswith("prim::"):  # a custom operator, which libraries register
+        return called(node, *kind.split("::"), given)
+    raise CaptureError(
+        f"TorchScript's operator {kind} is not met",
+        source=str(node.sourceRange()).strip(),
+        hint="pass the module that it was scripted from",
+    )
+
+
+def several(node: Any, made: Sequence[Any]) -> Any:
+    """Results as `run_node` gives them."""
+    return made[0] if node.outputsSize() == 1 else made
+
+
+def run_loop(node: Any, known: dict[str, Any]) -> list[Any]:
+    """What a loop carries when it ends: after as many rounds as it may have, or when its condition is false."""
+    count, going, *carried = (known[value.debugName()] for value in node.inputs())
+    (body,) = node.blocks()
+    rounds = iter(range(MANY)) if isinstance(count, int) and count > MANY else iter(range(count))
+    while going:
+        place = next(rounds, None)
+        if place is None:
+            break
+        going, *carried = run_block(body, (place, *carried), known)
+    return carried
+
+
+def constant_of(node: Any) -> Any:
+    """The value of a constant; the graph of a function for one."""
+    if "value" not in node.attributeNames():
+        return node.s("name") if "name" in node.attributeNames() else None
+    return node.output().toIValue()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operators of torch
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def run_operator(node: Any, name: str, given: Sequence[Any]) -> Any:
+    """The result of an operator of the namespace aten: by Python where it is one of numbers, by torch elsewhere."""
+    if any(isinstance(each, Held) for each in given):
+        found = of_held_numbers(name, given)
+        if found is not None:
+            return found
+        given = [each.tensor() if isinstance(each, Held) else each for each in given]
+    function = ON_TENSORS.get(name)
+    if function is not None and not (name == "__getitem__" and isinstance(given[0], torch.Tensor)):
+        return function(*given)
+    of_tensors = any(map(holds_tensors, given))
+    function = None if of_tensors else ON_NUMBERS.get(name)
+    return called(node, "aten", name, given) if function is None else function(*given)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether there is a tensor in it."""
+    return isinstance(value, torch.Tensor) or (isinstance(value, list | tuple) and any(map(holds_tensors, value)))
+
+
+def of_held_numbers(name: str, given: Sequence[Any]) -> Any:
+    """What an operator gives on tensors that only hold numbers; None where there are others, or where it is none of
+    arithmetic."""
+    if name in ("Int", "Float", "Bool", "ScalarImplicit", "IntImplicit", "FloatImplicit", "item"):
+        return ON_TENSORS[name](given[0].number) if name not in ("ScalarImplicit", "item") else given[0].number
+    function = OF_HELD_NUMBERS.get(name)
+    if function is None:
+        return None
+    numbers: list[Any] = []
+    for each in given:
+        if isinstance(each, torch.Tensor):
+            if each.dim() or type(each) is not torch.Tensor or each.requires_grad or each.dtype not in KEPT:
+                return None
+            numbers.append(each.item())
+        else:
+            numbers.append(each.number if isinstance(each, Held) else each)
+    return Held(function(*numbers))
+
+
+KEPT = (torch.int64, torch.float64, torch.bool)
+"""Element types of numbers that Python computes as torch does."""
+
+
+def called(node: Any, namespace: str, name: str, given: Sequence[Any]) -> Any:
+    """The result of the operator of torch that the node's schema names."""
+    schema = str(node.schema())
+    head = schema.split("(", 1)[0].split("::", 1)[-1]
+    overload = head.split(".", 1)[1] if "." in head else "default"
+    try:
+        function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    except AttributeError as error:
+        raise CaptureError(
+            f"TorchScript's operator {namespace}::{name} is not met",
+            source=str(node.sourceRange()).strip(),
+            hint="pass the module that it was scripted from",
+        ) from error
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for argument, value in zip(function._schema.arguments, given, strict=False):
+        value = argument_of(str(argument.real_type), value)
+        if argument.kwarg_only:
+            named[argument.name] = value
+        else:
+            positional.append(value)
+    return function(*positional, **named)
+
+
+def argument_of(kind: str, value: Any) -> Any:
+    """An argument as torch.ops takes it: element types, layouts and memory formats are numbers to TorchScript."""
+    if isinstance(value, Held):
+        return value.tensor()
+    if type(value) is int and kind.startswith(("ScalarType", "Optional[ScalarType")):
+        return DTYPES[value]
+    if type(value) is int and kind.startswith(("Layout", "Optional[Layout")):
+        return torch.strided if value == 0 else value
+    if type(value) is int and kind.startswith(("MemoryFormat", "Optional[MemoryFormat")):
+        return MEMORY_FORMATS[value]
+    if isinstance(value, NUMBERS) and kind == "Tensor":
+        return Held(value).tensor()
+    return [argument_of("", each) for each in value] if type(value) is list else value
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# TorchScript's own
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def attribute_of(node: Any, owner: Any) -> Any:
+    """prim::GetAttr"""
+    return getattr(owner, node.s("name"))
+
+
+def set_attribute(node: Any, owner: Any, value: Any) -> tuple[()]:
+    """prim::SetAttr"""
+    setattr(owner, node.s("name"), outside(value))
+    return ()
+
+
+def method_called(node: Any, owner: Any, *args: Any) -> Any:
+    """prim::CallMethod, which is left of recursion and of interfaces only."""
+    return run_graph(owner.script._c._get_method(node.s("name")).inlined_graph, (owner, *args))
+
+
+def unpacked(node: Any, values: Sequence[Any]) -> Any:
+    """prim::ListUnpack and prim::TupleUnpack"""
+    if len(values) != node.outputsSize():
+        raise RuntimeError(f"Expected {node.outputsSize()} elements in a list but found {len(values)}")
+    return several(node, list(values))
+
+
+def tuple_of(_: Any, *parts: Any) -> Any:
+    """prim::TupleConstruct"""
+    return tuple(parts)
+
+
+def dict_of(_: Any, *parts: Any) -> dict[Any, Any]:
+    """prim::DictConstruct"""
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def raised(_: Any, text: Any, kind: Any = None) -> Any:
+    """prim::RaiseException"""
+    name = str(kind).rsplit(".", 1)[-1]
+    known = {"ValueError": ValueError, "TypeError": TypeError, "IndexError": IndexError, "KeyError": KeyError}
+    raise known.get(name, AssertionError if name == "AssertionError" else RuntimeError)(text)
+
+
+def unwrapped(_: Any, value: Any) -> Any:
+    """aten::_unwrap_optional, prim::unchecked_unwrap_optional"""
+    if value is None:
+        raise RuntimeError("Unwrapping null optional")
+    return value
+
+
+def is_instance(node: Any, value: Any) -> bool:
+    """prim::isinstance"""
+    return any(is_of(kind, value) for kind in node.tys("types"))
+
+
+def is_of(kind: Any, value: Any) -> bool:
+    """Whether a value is of a type of TorchScript."""
+    name = kind.kind()
+    if name == "OptionalType":
+        return value is None or is_of(kind.getElementType(), value)
+    if name == "ListType":
+        return isinstance(value, list) and all(is_of(kind.getElementType(), each) for each in value)
+    if name == "DictType":
+        return isinstance(value, dict) and all(is_of(kind.getValueType(), each) for each in value.values())
+    if name == "TupleType":
+        parts = kind.elements()
+        return isinstance(value, tuple) and len(parts) == len(value) and all(map(is_of, parts, value))
+    known = KINDS.get(name)
+    if known is None:
+        raise CaptureError(f"isinstance of {name} is not met", hint="pass the module that it was scripted from")
+    return isinstance(value, known) and not (isinstance(value, bool) and name in ("IntType", "NumberType"))
+
+
+KINDS: Mapping[str, Any] = MappingProxyType(
+    {
+        "TensorType": (torch.Tensor, Held),
+        "IntType": (int, torch.SymInt),
+        "FloatType": (float, torch.SymFloat),
+        "BoolType": (bool, torch.SymBool),
+        "NumberType": NUMBERS,
+        "ComplexType": complex,
+        "StringType": str,
+        "NoneType": type(None),
+        "DeviceObjType": torch.device,
+    }
+)
+
+
+def ignored_function(node: Any, *args: Any) -> Any:
+    """prim::PythonOp: a function of Python that TorchScript leaves as it is."""
+    return node.pyobj()(*map(outside, args))
+
+
+OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "prim::GetAttr": attribute_of,
+        "prim::SetAttr": set_attribute,
+        "prim::CallMethod": method_called,
+        "prim::PythonOp": ignored_function,
+        "prim::ListConstruct": lambda node, *parts: list(parts),
+        "prim::TupleConstruct": tuple_of,
+        "prim::DictConstruct": dict_of,
+        "prim::ListUnpack": unpacked,
+        "prim::TupleUnpack": unpacked,
+        "prim::TupleIndex": lambda node, values, place: values[place],
+        "prim::TupleSlice": lambda node, values: values[node.i("beg") : node.i("end")],
+        "prim::NumToTensor": lambda node, number: Held(number),
+        "prim::RaiseException": raised,
+        "prim::unchecked_cast": lambda node, value: value,
+        "prim::unchecked_unwrap_optional": unwrapped,
+        "aten::_unwrap_optional": unwrapped,
+        "prim::Uninitialized": lambda node: None,
+        "prim::isinstance": is_instance,
+        "prim::Print": lambda node, *values: (),
+        "prim::dtype": lambda node, x: DTYPES.index(tensor_of(x).dtype),
+        "prim::device": lambda node, x: tensor_of(x).device,
+        "prim::layout": lambda node, x: 0,
+        "prim::is_cuda": lambda node, x: tensor_of(x).is_cuda,
+        "prim::is_sparse": lambda node, x: tensor_of(x).is_sparse,
+        "prim::is_quantized": lambda node, x: tensor_of(x).is_quantized,
+        "prim::is_meta": lambda node, x: False,
+        "prim::requires_grad": lambda node, x: tensor_of(x).requires_grad,
+        "prim::data": lambda node, x: tensor_of(x).detach(),
+        "prim::type": lambda node, device: device.type,
+        "prim::index": lambda node, device: device.index,
+        "prim::min": lambda node, *given: smaller(*given),
+        "prim::max": lambda node, *given: larger(*given),
+        "prim::abs": lambda node, x: abs(x),
+        "prim::rangelist": lambda node, count: list(range(count)),
+        "prim::Enter": lambda node, block: block.__enter__(),
+        "prim::Exit": lambda node, block, *rest: block.__exit__(None, None, None),
+    }
+)
+"""What the operators of TorchScript's own namespace give, each called with its node and its operands."""
+
+
+def tensor_of(value: Any) -> torch.Tensor:
+    """A tensor, or the one that holds a number."""
+    return value.tensor() if isinstance(value, Held) else value

@@ -1,0 +1,86 @@
+"""Modules and functions of TorchScript as modules of Python, whose forward runs their graphs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lowering.capture.torchscript.interpreter import run_graph
+
+
+class Scripted(torch.nn.Module):
+    """A module of TorchScript, with its parameters, buffers and children under their own names: of `torch.jit.script`,
+    `torch.jit.trace` or `torch.jit.load`. What its methods set is set here, and leaves `script` as it is."""
+
+    def __init__(self, script: Any) -> None:
+        super().__init__()
+        self.__dict__["script"] = script
+        self.training = script.training
+        for name, each in script._parameters.items():
+            kept = each if each is None or isinstance(each, torch.nn.Parameter) else parameter_of(each)
+            self._parameters[name] = kept  # register_parameter refuses names that the script has
+        for name, each in script._buffers.items():
+            self._buffers[name] = each
+        for name, each in script._modules.items():
+            self._modules[name] = Scripted(each) if isinstance(each, torch.jit.ScriptModule) else each
+        if script._c._has_method("forward"):
+            self.__dict__["forward"] = method_of(self, script._c._get_method("forward"))
+
+    def __getattr__(self, name: str) -> Any:
+        for kept in ("_parameters", "_buffers", "_modules"):
+            if name in self.__dict__[kept]:
+                return self.__dict__[kept][name]
+        script = self.__dict__["script"]
+        if script._c._has_method(name):
+            return method_of(self, script._c._get_method(name))
+        return getattr(script, name)
+
+
+def parameter_of(tensor: torch.Tensor) -> torch.nn.Parameter:
+    """The same memory as a parameter."""
+    return torch.nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+
+
+def method_of(owner: Scripted, method: Any) -> Callable[..., Any]:
+    """A method of TorchScript as a function of Python, with the same arguments and defaults."""
+    return function_of(method, (owner,))
+
+
+def function_of(function: Any, first: tuple[Any, ...] = ()) -> Callable[..., Any]:
+    """A function of TorchScript as one of Python, with the same arguments and defaults; the `first` are given."""
+    graph, arguments = function.inlined_graph, function.schema.arguments[len(first) :]
+    kept = inspect.Signature(
+        [
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY if each.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=each.default_value if each.has_default_value() else inspect.Parameter.empty,
+            )
+            for each in arguments
+        ]
+    )
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        bound = kept.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return run_graph(graph, (*first, *bound.arguments.values()))
+
+    forward.__signature__ = kept  # type: ignore[attr-defined]
+    return forward
+
+
+def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with `Scripted` in place of what is TorchScript in it; itself where nothing is. The modules around
+    them are others that share everything else with those given, which stay as they are."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return Scripted(module)
+    swaps = {name: each and without_scripts(each) for name, each in module._modules.items()}
+    if all(swaps[name] is each for name, each in module._modules.items()):
+        return module
+    view = object.__new__(type(module))
+    view.__dict__.update(module.__dict__)
+    view.__dict__["_modules"] = {**module._modules, **swaps}
+    return view
