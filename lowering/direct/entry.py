@@ -105,28 +105,12 @@ def explaining(request: Request) -> Iterator[None]:
         if own is None and OF_NUMPY.search(str(error)):
             what = f"{request.name} hands a size that varies to NumPy, which takes plain numbers"
             raise CaptureError(what, source=line, hint=PLAIN_NUMBERS) from error
-        scripted = scripted_part(request.module) if own is None and OF_SCRIPTS.search(str(error)) else ""
-        if scripted:
-            what = f"{request.name}.{scripted} is TorchScript, which torch does not trace"
-            hint = "put the module that it was scripted from in its place, or torch.jit.trace of that"
-            raise CaptureError(what, source=line, hint=hint) from error
         if own is None:
             what = f"direct capture of {request.name} fails with {type(error).__name__}: {first_line(error)}"
             raise LoweringError(what, source=line, hint="use capture='torch.export'") from error
         raise raised_error(request, own, line) from own
 
 
-def scripted_part(module: torch.nn.Module) -> str:
-    """The path of the first submodule that torch.jit.script made; empty where there is none. What torch.jit.trace made
-    is called as it is."""
-    parts = module.named_modules()
-    made = (path for path, part in parts if path and isinstance(part, torch.jit.ScriptModule))
-    return next((path for path in made if hasattr(module.get_submodule(path).forward, "__wrapped__")), "")
-
-
-OF_SCRIPTS = re.compile(r"\bScriptMethod\b|\bpositional arguments? but\b")
-"""What a module that torch.jit.script made says where torch.compiler.is_exporting() is true: torch then calls its
-Python, and gives that one argument too many."""
 OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
 """What NumPy, and torch of an array of NumPy's, say of a size that varies."""
 PLAIN = re.compile(r"\b(math|np|numpy)\.")

@@ -171,8 +171,8 @@ def require_program(path: Path) -> None:
         return
     if "constants.pkl" in names:
         raise CaptureError(
-            f"{path} holds TorchScript, which torch.export does not trace",
-            hint="make the module that it was scripted from, and pass that",
+            f"{path} holds TorchScript, which keeps no example arguments",
+            hint="load it by torch.jit.load, and pass the module and its arguments to irkit.to_onnx",
         )
     if "data.pkl" in names:
         raise CaptureError(

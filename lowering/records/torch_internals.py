@@ -39,6 +39,7 @@ from torch.fx.experimental.symbolic_shapes import (
     _constrain_range_for_size,
     canonicalize_bool_expr,
 )
+from torch.jit._recursive import wrap_cpp_module
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy import functions as torch_functions
@@ -157,4 +158,5 @@ __all__ = [
     "torch_functions",
     "tracing",
     "unset_fake_temporarily",
+    "wrap_cpp_module",
 ]

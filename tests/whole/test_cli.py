@@ -369,7 +369,7 @@ def test_devices_and_links_stay_what_they_are(folder: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("kind", "what"),
-    [("script", "holds TorchScript, which torch.export does not trace"), ("state", "holds what torch.save wrote")],
+    [("script", "holds TorchScript, which keeps no example arguments"), ("state", "holds what torch.save wrote")],
 )
 def test_other_archives_of_torch_are_named(tmp_path: Path, kind: str, what: str) -> None:
     model, path = torch.nn.Linear(2, 2), tmp_path / "model.pt"

@@ -148,7 +148,7 @@ def sharing(module: torch.nn.Module) -> tuple[int, ...]:
 def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
     """Equal for modules that may be equal but for their weights, apart from their children; by itself where a module is
     like no other."""
-    if isinstance(module, torch.jit.ScriptModule) or "forward" in module.__dict__:
+    if "forward" in module.__dict__:
         return (id(module),)
     weights = [*module._parameters.items(), *module._buffers.items()]
     shown = tuple([(name, None if each is None else weight_like(each)) for name, each in weights])

@@ -17,7 +17,7 @@ import torch
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.capture.inputs.contents import restore
-from lowering.capture.torchscript.modules import function_of, without_scripts
+from lowering.capture.torchscript.modules import function_of, owner_of, without_scripts
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Groups, Leaf
 from lowering.records.pytrees import is_names, leaf_paths, unique_names
@@ -54,6 +54,8 @@ def as_module(model: Any) -> torch.nn.Module:
     model = getattr(model, "_orig_mod", model)
     if isinstance(model, torch.jit.ScriptFunction):
         model = function_of(model)
+    if isinstance(model, torch.ScriptMethod):
+        return owner_of(model)
     if isinstance(model, torch.nn.Module):
         return without_scripts(model)
     owner = getattr(model, "__self__", None)

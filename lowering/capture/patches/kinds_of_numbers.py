@@ -28,7 +28,6 @@ import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.jit._script import OrderedModuleDict
 
 import passes
 from irkit import dims
@@ -316,8 +315,6 @@ def own_spaces(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
     for part in level:  # which grows; in this way a module more takes no call
         kinds[type(part)] = None
         children = part._modules
-        if type(children) is OrderedModuleDict:  # of TorchScript, which is no code of Python
-            continue
         for name in children:
             child = children[name]
             if child is not None and child not in parts:

@@ -2,11 +2,14 @@
 
 torch's own interpreter hands each operator to torch's dispatcher too, and so could be traced, but it wants plain
 integers where a size is asked for, and does not say which way it took. Here an operator on tensors is called as
-torch.ops has it, and Python does the rest (`numbers`): branches ask their condition, loops their count.
+torch.ops has it, and Python does the rest (`on_numbers`): branches ask their condition, loops their count.
 """
 
 from __future__ import annotations
 
+import collections
+import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +17,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.torchscript.numbers import OF_HELD_NUMBERS, ON_NUMBERS, ON_TENSORS, larger, smaller
+from lowering.capture.torchscript.on_numbers import OF_HELD_NUMBERS, ON_NUMBERS, ON_TENSORS, larger, smaller
 from lowering.errors import CaptureError
 
 DTYPES: Sequence[torch.dtype] = (
@@ -38,8 +41,14 @@ class Held:
 
     def tensor(self) -> torch.Tensor:
         """It as a tensor, of rank 0: int64, float64 or bool."""
-        kind = torch.int64 if isinstance(self.number, int | torch.SymInt) else torch.float64
-        return torch.scalar_tensor(self.number, dtype=torch.bool if isinstance(self.number, bool) else kind)
+        return torch.scalar_tensor(self.number, dtype=self.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The element type that torch gives such a number."""
+        if isinstance(self.number, bool):
+            return torch.bool
+        return torch.int64 if isinstance(self.number, int | torch.SymInt) else torch.float64
 
 
 def run_graph(graph: Any, args: Sequence[Any]) -> Any:
@@ -65,11 +74,8 @@ def run_block(block: Any, args: Sequence[Any], known: dict[str, Any]) -> list[An
     for value, given in zip(block.inputs(), args, strict=True):
         known[value.debugName()] = given
     for node in block.nodes():
-        outputs = list(node.outputs())
-        made = run_node(node, known)
-        if len(outputs) == 1:
-            made = (made,)
-        for value, each in zip(outputs, made or (), strict=True):
+        outputs, made = list(node.outputs()), run_node(node, known)
+        for value, each in zip(outputs, (made,) if len(outputs) == 1 else made if outputs else (), strict=True):
             known[value.debugName()] = each
     return [known[value.debugName()] for value in block.outputs()]
 
@@ -92,12 +98,18 @@ def run_node(node: Any, known: dict[str, Any]) -> Any:
     if function is not None:
         return function(node, *given)
     if not kind.startswith("prim::"):  # a custom operator, which libraries register
-        return called(node, *kind.split("::"), given)
-    raise CaptureError(
-        f"TorchScript's operator {kind} is not met",
-        source=str(node.sourceRange()).strip(),
-        hint="pass the module that it was scripted from",
-    )
+        namespace, name = kind.split("::")
+        return called(node, namespace, name, given)
+    raise not_met(node, f"the operator {kind}")
+
+
+def not_met(node: Any, what: str) -> CaptureError:
+    """The error for a part of TorchScript that is not met, with its line."""
+    where = str(node.sourceRange()).strip()
+    return CaptureError(f"TorchScript has {what}, which is not met", source=where, hint=INSTEAD)
+
+
+INSTEAD = "pass the module that it was scripted from"
 
 
 def several(node: Any, made: Sequence[Any]) -> Any:
@@ -137,12 +149,30 @@ def run_operator(node: Any, name: str, given: Sequence[Any]) -> Any:
         if found is not None:
             return found
         given = [each.tensor() if isinstance(each, Held) else each for each in given]
+    if name in ("tensor", "as_tensor"):
+        return tensor_made(*given)
     function = ON_TENSORS.get(name)
     if function is not None and not (name == "__getitem__" and isinstance(given[0], torch.Tensor)):
         return function(*given)
     of_tensors = any(map(holds_tensors, given))
     function = None if of_tensors else ON_NUMBERS.get(name)
-    return called(node, "aten", name, given) if function is None else function(*given)
+    return called(node, "aten", name, given) if function is None else of_type_of(node, function(*given))
+
+
+def of_type_of(node: Any, made: Any) -> Any:
+    """A number of the type that the operator's result has: 2 ** 3 is a float in TorchScript, as is what is rounded."""
+    kind = node.output().type().kind() if node.outputsSize() == 1 else ""
+    if kind == "FloatType" and isinstance(made, int | torch.SymInt):
+        return torch.sym_float(made)
+    return torch.sym_int(made) if kind == "IntType" and isinstance(made, float | torch.SymFloat) else made
+
+
+def tensor_made(data: Any, dtype: int | None = None, device: Any = None, requires_grad: bool = False) -> torch.Tensor:
+    """aten::tensor and aten::as_tensor: numbers as a tensor"""
+    kind = None if dtype is None else DTYPES[dtype]
+    if isinstance(data, torch.Tensor):
+        return data.to(device=device, dtype=kind)
+    return torch.tensor(outside(data), dtype=kind, device=device, requires_grad=requires_grad)
 
 
 def holds_tensors(value: Any) -> bool:
@@ -181,11 +211,7 @@ def called(node: Any, namespace: str, name: str, given: Sequence[Any]) -> Any:
     try:
         function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
     except AttributeError as error:
-        raise CaptureError(
-            f"TorchScript's operator {namespace}::{name} is not met",
-            source=str(node.sourceRange()).strip(),
-            hint="pass the module that it was scripted from",
-        ) from error
+        raise not_met(node, f"the operator {namespace}::{name}") from error
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for argument, value in zip(function._schema.arguments, given, strict=False):
@@ -240,9 +266,48 @@ def unpacked(node: Any, values: Sequence[Any]) -> Any:
     return several(node, list(values))
 
 
-def tuple_of(_: Any, *parts: Any) -> Any:
+def tuple_of(node: Any, *parts: Any) -> Any:
     """prim::TupleConstruct"""
-    return tuple(parts)
+    text = node.output().type().str()
+    if not text.startswith("NamedTuple("):
+        return tuple(parts)
+    fields = tuple(re.findall(r"(\w+) : ", text))[: len(parts)]
+    return named_tuple(str(node.output().type().annotation_str).rsplit(".", 1)[-1], fields)(*parts)
+
+
+@functools.lru_cache(maxsize=1 << 8)
+def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    """The class of a named tuple, the same each time: torch tells structures apart by their classes."""
+    return collections.namedtuple(name, fields)
+
+
+@attrs.define(eq=False, slots=False)
+class Instance:
+    """An instance of a class of TorchScript, whose methods stand in the graph already."""
+
+    kind: str
+    block: Any = None
+
+
+def created(node: Any) -> Instance:
+    """prim::CreateObject"""
+    return Instance(str(node.output().type()))
+
+
+def entered(node: Any, owner: Instance) -> Instance:
+    """prim::Enter"""
+    if owner.kind.endswith(".no_grad"):
+        owner.block = torch.no_grad()
+        owner.block.__enter__()
+    elif not owner.kind.endswith(".record_function"):
+        raise not_met(node, f"with over {owner.kind}")
+    return owner
+
+
+def left(_: Any, owner: Instance, *rest: Any) -> None:
+    """prim::Exit"""
+    if owner.block is not None:
+        owner.block.__exit__(None, None, None)
 
 
 def dict_of(_: Any, *parts: Any) -> dict[Any, Any]:
@@ -283,7 +348,7 @@ def is_of(kind: Any, value: Any) -> bool:
         return isinstance(value, tuple) and len(parts) == len(value) and all(map(is_of, parts, value))
     known = KINDS.get(name)
     if known is None:
-        raise CaptureError(f"isinstance of {name} is not met", hint="pass the module that it was scripted from")
+        raise CaptureError(f"TorchScript asks for a {name} by isinstance, which is not met", hint=INSTEAD)
     return isinstance(value, known) and not (isinstance(value, bool) and name in ("IntType", "NumberType"))
 
 
@@ -300,6 +365,32 @@ KINDS: Mapping[str, Any] = MappingProxyType(
         "DeviceObjType": torch.device,
     }
 )
+
+
+def property_of(name: str) -> Callable[..., Any]:
+    """A function for the property of a tensor."""
+
+    def call(_: Any, x: Any) -> Any:
+        return getattr(tensor_of(x), name)
+
+    return call
+
+
+ELSEWHERE = (
+    "cuda",
+    "xpu",
+    "xla",
+    "ipu",
+    "mps",
+    "vulkan",
+    "maia",
+    "mkldnn",
+    "sparse",
+    "sparse_csr",
+    "quantized",
+    "nested",
+)
+"""Where and how else tensors may lie."""
 
 
 def ignored_function(node: Any, *args: Any) -> Any:
@@ -331,10 +422,12 @@ OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "prim::dtype": lambda node, x: DTYPES.index(tensor_of(x).dtype),
         "prim::device": lambda node, x: tensor_of(x).device,
         "prim::layout": lambda node, x: 0,
-        "prim::is_cuda": lambda node, x: tensor_of(x).is_cuda,
-        "prim::is_sparse": lambda node, x: tensor_of(x).is_sparse,
-        "prim::is_quantized": lambda node, x: tensor_of(x).is_quantized,
+        **{f"prim::is_{kind}": property_of(f"is_{kind}") for kind in ELSEWHERE},
+        "prim::is_cpu": lambda node, x: True,
         "prim::is_meta": lambda node, x: False,
+        "prim::is_leaf": property_of("is_leaf"),
+        "prim::itemsize": property_of("itemsize"),
+        "prim::nbytes": property_of("nbytes"),
         "prim::requires_grad": lambda node, x: tensor_of(x).requires_grad,
         "prim::data": lambda node, x: tensor_of(x).detach(),
         "prim::type": lambda node, device: device.type,
@@ -343,8 +436,9 @@ OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "prim::max": lambda node, *given: larger(*given),
         "prim::abs": lambda node, x: abs(x),
         "prim::rangelist": lambda node, count: list(range(count)),
-        "prim::Enter": lambda node, block: block.__enter__(),
-        "prim::Exit": lambda node, block, *rest: block.__exit__(None, None, None),
+        "prim::CreateObject": created,
+        "prim::Enter": entered,
+        "prim::Exit": left,
     }
 )
 """What the operators of TorchScript's own namespace give, each called with its node and its operands."""

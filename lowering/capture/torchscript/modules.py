@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from lowering.capture.torchscript.interpreter import run_graph
+from lowering.records.torch_internals import wrap_cpp_module
 
 
 class Scripted(torch.nn.Module):
@@ -68,8 +69,15 @@ def function_of(function: Any, first: tuple[Any, ...] = ()) -> Callable[..., Any
         bound.apply_defaults()
         return run_graph(graph, (*first, *bound.arguments.values()))
 
-    forward.__signature__ = kept  # type: ignore[attr-defined]
+    forward.__signature__ = kept
     return forward
+
+
+def owner_of(method: torch.ScriptMethod) -> torch.nn.Module:
+    """The module that a method of TorchScript belongs to, with that method as its forward."""
+    made = Scripted(wrap_cpp_module(method.owner))
+    made.__dict__["forward"] = method_of(made, method)
+    return made
 
 
 def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
