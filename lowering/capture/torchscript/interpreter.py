@@ -17,17 +17,34 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.torchscript.on_numbers import OF_HELD_NUMBERS, ON_NUMBERS, ON_TENSORS, larger, smaller
+from lowering.capture.torchscript.on_numbers import (
+    MEMORY_FORMATS,
+    OF_HELD_NUMBERS,
+    ON_CONTAINERS,
+    ON_NUMBERS,
+    ON_TENSORS,
+    larger,
+    smaller,
+)
 from lowering.errors import CaptureError
 
-DTYPES: Sequence[torch.dtype] = (
-    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-    torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
-    torch.bfloat16,
+DTYPES: Mapping[int, torch.dtype] = MappingProxyType(
+    dict(
+        enumerate(
+            (
+                torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
+                torch.float64, torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8,
+                torch.quint8, torch.qint32, torch.bfloat16,
+            )
+        )
+    )
+    | {
+        23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 25: torch.float8_e5m2fnuz, 26: torch.float8_e4m3fnuz,
+        27: torch.uint16, 28: torch.uint32, 29: torch.uint64,
+    }
 )  # fmt: skip
-"""Element types in the order of c10::ScalarType, by whose numbers TorchScript names them."""
-MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
-"""In the order of c10::MemoryFormat."""
+"""Element types by the numbers of c10::ScalarType, by which TorchScript names them."""
+KINDS_OF_DTYPES: Mapping[torch.dtype, int] = MappingProxyType({dtype: number for number, dtype in DTYPES.items()})
 NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 MANY = 2**62
 """A loop without a count of its own has one as large as an integer can be."""
@@ -35,20 +52,23 @@ MANY = 2**62
 
 @attrs.frozen
 class Held:
-    """A tensor of one element that holds a number of Python: TorchScript's prim::NumToTensor."""
+    """A tensor of rank 0 that holds a number of Python, as TorchScript's prim::NumToTensor makes it of a size."""
 
     number: Any
+    dtype: torch.dtype
 
     def tensor(self) -> torch.Tensor:
-        """It as a tensor, of rank 0: int64, float64 or bool."""
+        """The tensor itself."""
         return torch.scalar_tensor(self.number, dtype=self.dtype)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The element type that torch gives such a number."""
-        if isinstance(self.number, bool):
-            return torch.bool
-        return torch.int64 if isinstance(self.number, int | torch.SymInt) else torch.float64
+
+def held(number: Any) -> Held:
+    """prim::NumToTensor"""
+    if isinstance(number, bool | torch.SymBool):
+        return Held(number, torch.bool)
+    if isinstance(number, complex):
+        return Held(number, torch.complex128)
+    return Held(number, torch.int64 if isinstance(number, int | torch.SymInt) else torch.float64)
 
 
 def run_graph(graph: Any, args: Sequence[Any]) -> Any:
@@ -152,10 +172,11 @@ def run_operator(node: Any, name: str, given: Sequence[Any]) -> Any:
     if name in ("tensor", "as_tensor"):
         return tensor_made(*given)
     function = ON_TENSORS.get(name)
-    if function is not None and not (name == "__getitem__" and isinstance(given[0], torch.Tensor)):
+    if function is None and given and isinstance(given[0], list | tuple | dict | str):
+        function = ON_CONTAINERS.get(name)
+    if function is not None:
         return function(*given)
-    of_tensors = any(map(holds_tensors, given))
-    function = None if of_tensors else ON_NUMBERS.get(name)
+    function = None if any(map(holds_tensors, given)) else ON_NUMBERS.get(name)
     return called(node, "aten", name, given) if function is None else of_type_of(node, function(*given))
 
 
@@ -181,26 +202,32 @@ def holds_tensors(value: Any) -> bool:
 
 
 def of_held_numbers(name: str, given: Sequence[Any]) -> Any:
-    """What an operator gives on tensors that only hold numbers; None where there are others, or where it is none of
-    arithmetic."""
-    if name in ("Int", "Float", "Bool", "ScalarImplicit", "IntImplicit", "FloatImplicit", "item"):
-        return ON_TENSORS[name](given[0].number) if name not in ("ScalarImplicit", "item") else given[0].number
+    """What an operator gives on tensors that hold integers, which Python computes as torch does; None elsewhere."""
+    first = given[0]
+    if name in ASKING and isinstance(first, Held):
+        return first.number if name in ("ScalarImplicit", "item") else ON_TENSORS[name](first.number)
     function = OF_HELD_NUMBERS.get(name)
     if function is None:
         return None
     numbers: list[Any] = []
     for each in given:
         if isinstance(each, torch.Tensor):
-            if each.dim() or type(each) is not torch.Tensor or each.requires_grad or each.dtype not in KEPT:
+            if each.dim() or type(each) is not torch.Tensor or each.dtype is not torch.int64:
                 return None
-            numbers.append(each.item())
-        else:
-            numbers.append(each.number if isinstance(each, Held) else each)
-    return Held(function(*numbers))
+            each = each.item()
+        elif isinstance(each, Held):
+            if each.dtype is not torch.int64:
+                return None
+            each = each.number
+        elif isinstance(each, float | complex | torch.SymFloat):
+            return None
+        numbers.append(each)
+    made = function(*numbers)
+    return Held(made, torch.int64 if isinstance(made, int | torch.SymInt) else torch.get_default_dtype())
 
 
-KEPT = (torch.int64, torch.float64, torch.bool)
-"""Element types of numbers that Python computes as torch does."""
+ASKING = ("Int", "Float", "Bool", "ScalarImplicit", "IntImplicit", "FloatImplicit", "item")
+"""Operators that ask for the number of a tensor."""
 
 
 def called(node: Any, namespace: str, name: str, given: Sequence[Any]) -> Any:
@@ -234,7 +261,7 @@ def argument_of(kind: str, value: Any) -> Any:
     if type(value) is int and kind.startswith(("MemoryFormat", "Optional[MemoryFormat")):
         return MEMORY_FORMATS[value]
     if isinstance(value, NUMBERS) and kind == "Tensor":
-        return Held(value).tensor()
+        return held(value).tensor()
     return [argument_of("", each) for each in value] if type(value) is list else value
 
 
@@ -411,7 +438,7 @@ OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "prim::TupleUnpack": unpacked,
         "prim::TupleIndex": lambda node, values, place: values[place],
         "prim::TupleSlice": lambda node, values: values[node.i("beg") : node.i("end")],
-        "prim::NumToTensor": lambda node, number: Held(number),
+        "prim::NumToTensor": lambda node, number: held(number),
         "prim::RaiseException": raised,
         "prim::unchecked_cast": lambda node, value: value,
         "prim::unchecked_unwrap_optional": unwrapped,
@@ -419,7 +446,7 @@ OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "prim::Uninitialized": lambda node: None,
         "prim::isinstance": is_instance,
         "prim::Print": lambda node, *values: (),
-        "prim::dtype": lambda node, x: DTYPES.index(tensor_of(x).dtype),
+        "prim::dtype": lambda node, x: KINDS_OF_DTYPES[tensor_of(x).dtype],
         "prim::device": lambda node, x: tensor_of(x).device,
         "prim::layout": lambda node, x: 0,
         **{f"prim::is_{kind}": property_of(f"is_{kind}") for kind in ELSEWHERE},

@@ -54,7 +54,7 @@ def true_division(a: Number, b: Number) -> Number:
 
 
 def divided(a: Number, b: Number, rounding_mode: str | None = None) -> Number:
-    """aten::div of the numbers that two tensors of one element hold."""
+    """aten::div of integers that tensors hold."""
     if rounding_mode is None:
         return a / b
     return a // b if rounding_mode == "floor" else torch.sym_int(a / b)
@@ -158,6 +158,15 @@ def listed(name: str) -> Callable[..., Any]:
     return call
 
 
+MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+"""In the order of c10::MemoryFormat, by whose numbers TorchScript names them."""
+
+
+def is_contiguous(x: torch.Tensor, memory_format: int = 0) -> bool:
+    """Whether a tensor lies in memory in this order."""
+    return x.is_contiguous(memory_format=MEMORY_FORMATS[memory_format])
+
+
 ON_TENSORS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "size": size,
@@ -174,10 +183,19 @@ ON_TENSORS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "item": lambda x: x.item(),
         "is_floating_point": lambda x: x.is_floating_point(),
         "is_complex": lambda x: x.is_complex(),
-        "is_contiguous": lambda x, memory_format=None: x.is_contiguous(),
+        "is_contiguous": is_contiguous,
         "__is__": operator.is_,
         "__isnot__": operator.is_not,
+        "dict": lambda x=(): builtins.dict(x),
+        "warn": lambda *given: None,
+    }
+)
+"""What operators ask of tensors, of whatever else they take, or of nothing."""
+
+ON_CONTAINERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
         "__getitem__": operator.getitem,
+        "__contains__": operator.contains,
         "_set_item": stored,
         "append": method("append"),
         "extend": method("extend"),
@@ -185,7 +203,6 @@ ON_TENSORS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "pop": popped,
         "copy": lambda x: x.copy(),
         "list": lambda x: builtins.list(x),
-        "dict": lambda x=(): builtins.dict(x),
         "clear": method("clear"),
         "reverse": method("reverse"),
         "values": listed("values"),
@@ -194,17 +211,20 @@ ON_TENSORS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "get": method("get"),
         "setdefault": method("setdefault"),
         "update": method("update"),
+        "popitem": method("popitem"),
         "__delitem__": deleted,
         "Delete": deleted,
-        "warn": lambda *given: None,
+        "slice": part,
+        "add": operator.add,
+        "add_": operator.iadd,
+        "mul": operator.mul,
     }
 )
-"""Operators that mean the same of tensors, or of lists and dicts of them; `__getitem__` is of lists and dicts alone."""
+"""Operators on lists, dicts and texts, of tensors too."""
 
 ON_NUMBERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "add": added,
-        "add_": added,
         "sub": subtracted,
         "mul": operator.mul,
         "div": true_division,
@@ -252,8 +272,6 @@ ON_NUMBERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "__lshift__": operator.lshift,
         "__rshift__": operator.rshift,
         "bitwise_not": operator.invert,
-        "__contains__": operator.contains,
-        "slice": part,
         "index": method("index"),
         "count": method("count"),
         "remove": method("remove"),

@@ -180,15 +180,23 @@ def test_a_method_of_torchscript_is_a_model(capture: Any) -> None:
     torch.testing.assert_close(program(x), attending().halved(x), rtol=1e-5, atol=1e-6)
 
 
-def test_sizes_that_a_trace_computes_by_tensors_vary() -> None:
-    def folded(x: torch.Tensor) -> torch.Tensor:
-        return x.reshape(x.shape[0] * 3, -1) * x.shape[0] // 2
+TRACED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "folded": lambda x: x.reshape(x.shape[0] * 3, -1) * x.shape[0] // 2,
+    "half": lambda x: x[: int(x.shape[0] / 2)] * 2,
+    "integers times a half": lambda x: torch.arange(6) * (x.shape[0] / 2),
+    "resized": lambda x: torch.nn.functional.interpolate(x[None], scale_factor=1.5, mode="nearest"),
+    "zeros": lambda x: torch.zeros(x.shape[0], x.shape[0] + 1) + x.shape[0] ** 0.5,
+    "from the end": lambda x: x[-x.shape[0] + 1 : x.shape[0] % 4],
+}
 
-    traced = torch.jit.trace(folded, torch.randn(2, 3))
-    program = irkit.to_onnx(traced, (torch.randn(2, 3),), dynamic_shapes=({0: "n"},), capture="direct")
-    for rows in (2, 1, 5):
+
+@pytest.mark.parametrize("name", TRACED)
+def test_sizes_that_a_trace_computes_by_tensors_vary(name: str) -> None:
+    traced: Any = torch.jit.trace(TRACED[name], torch.randn(6, 3), check_trace=False)
+    program = irkit.to_onnx(traced, (torch.randn(6, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    for rows in (6, 1, 2, 5, 9):
         x = torch.randn(rows, 3)
-        torch.testing.assert_close(program(x), folded(x), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(program(x), traced(x), rtol=1e-6, atol=1e-6)
 
 
 def forked(x: torch.Tensor) -> torch.Tensor:
