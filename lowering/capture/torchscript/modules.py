@@ -83,9 +83,34 @@ def owner_of(method: torch.ScriptMethod) -> torch.nn.Module:
 def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
     """The module with `Scripted` in place of what is TorchScript in it; itself where nothing is. The modules around
     them are others that share everything else with those given, which stay as they are."""
+    return replaced(module) if has_scripts(module) else module
+
+
+def has_scripts(module: torch.nn.Module) -> bool:
+    """Whether a module is TorchScript, or has a part that is."""
+    kinds: dict[type, None] = {}
+    parts: dict[torch.nn.Module, None] = {module: None}
+    level = [module]
+    for part in level:  # which grows; in this way a module more takes no call
+        kind = type(part)
+        if kind not in kinds:
+            if issubclass(kind, torch.jit.ScriptModule):
+                return True
+            kinds[kind] = None
+        children = part._modules
+        for name in children:
+            child = children[name]
+            if child is not None and child not in parts:
+                parts[child] = None
+                level += (child,)
+    return False
+
+
+def replaced(module: torch.nn.Module) -> torch.nn.Module:
+    """The same as `without_scripts`, for modules that may have some."""
     if isinstance(module, torch.jit.ScriptModule):
         return Scripted(module)
-    swaps = {name: each and without_scripts(each) for name, each in module._modules.items()}
+    swaps = {name: None if each is None else without_scripts(each) for name, each in module._modules.items()}
     if all(swaps[name] is each for name, each in module._modules.items()):
         return module
     view = object.__new__(type(module))
