@@ -56,8 +56,8 @@ def directly(
     that was to vary; LoweringError for what direct capture does not meet, which another way may.
     """
     start = time.perf_counter()
-    module = as_module(model)
     specialization, rewrites = options.specialization, bool(options.rewrite)
+    module = as_module(model, branches=rewrites)
     with register_classes(args, kwargs) as known:
         request = attrs.evolve(request_of(module, name_of(model), args, kwargs, options), as_eager=as_eager)
         try:

@@ -45,19 +45,20 @@ class Function(torch.nn.Module):
             self.add_module(name, module)
 
 
-def as_module(model: Any) -> torch.nn.Module:
+def as_module(model: Any, branches: bool = False) -> torch.nn.Module:
     """The module that torch.export traces for `model`; a module itself, with its parameters under their own names.
 
-    A bound method of a module becomes a view of that module, whose `forward` is the method; TorchScript becomes modules
-    of Python that run its graphs. Raises CaptureError for what cannot be called.
+    A bound method of a module becomes a view of that module, whose `forward` is the method. TorchScript becomes modules
+    of Python that run its graphs, with branches on data computed where `branches` says so. Raises CaptureError for what
+    cannot be called.
     """
     model = getattr(model, "_orig_mod", model)
     if isinstance(model, torch.jit.ScriptFunction):
-        model = function_of(model)
+        model = function_of(model, branches=branches)
     if isinstance(model, torch.ScriptMethod):
-        return owner_of(model)
+        return owner_of(model, branches)
     if isinstance(model, torch.nn.Module):
-        return without_scripts(model)
+        return without_scripts(model, branches)
     owner = getattr(model, "__self__", None)
     if inspect.ismethod(model) and isinstance(owner, torch.nn.Module):
         return owner if model.__name__ == "forward" else seen_through(owner, model)

@@ -71,12 +71,28 @@ def held(number: Any) -> Held:
     return Held(number, torch.int64 if isinstance(number, int | torch.SymInt) else torch.float64)
 
 
-def run_graph(graph: Any, args: Sequence[Any]) -> Any:
+@attrs.frozen
+class Frame:
+    """The values of a graph by name, and whether a branch on data is computed, by torch.cond, instead of followed."""
+
+    branches: bool
+    known: dict[str, Any] = attrs.field(factory=dict)
+
+    def operands(self, node: Any) -> list[Any]:
+        """What a node is handed."""
+        return [self.known[value.debugName()] for value in node.inputs()]
+
+    def inside(self) -> Frame:
+        """The same values, for a block whose own are to be forgotten."""
+        return Frame(self.branches, dict(self.known))
+
+
+def run_graph(graph: Any, args: Sequence[Any], branches: bool = False) -> Any:
     """What a graph of TorchScript returns for arguments; more than one result as a tuple.
 
     Raises CaptureError where an operator of TorchScript is not met, and what the operators raise themselves.
     """
-    results = [outside(each) for each in run_block(graph, args, {})]
+    results = [outside(each) for each in run_block(graph, args, Frame(branches))]
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -89,29 +105,33 @@ def outside(value: Any) -> Any:
     return {key: outside(each) for key, each in value.items()} if type(value) is dict else value
 
 
-def run_block(block: Any, args: Sequence[Any], known: dict[str, Any]) -> list[Any]:
-    """What a block returns, whose values are added to those known by name."""
+def run_block(block: Any, args: Sequence[Any], frame: Frame) -> list[Any]:
+    """What a block returns, whose values are added to those of the frame."""
+    known = frame.known
     for value, given in zip(block.inputs(), args, strict=True):
         known[value.debugName()] = given
     for node in block.nodes():
-        outputs, made = list(node.outputs()), run_node(node, known)
+        outputs, made = list(node.outputs()), run_node(node, frame)
         for value, each in zip(outputs, (made,) if len(outputs) == 1 else made if outputs else (), strict=True):
             known[value.debugName()] = each
     return [known[value.debugName()] for value in block.outputs()]
 
 
-def run_node(node: Any, known: dict[str, Any]) -> Any:
+def run_node(node: Any, frame: Frame) -> Any:
     """The result of an operator, or its results where it has none or several."""
     kind = node.kind()
     if kind == "prim::Constant":
         return constant_of(node)
+    given = frame.operands(node)
     if kind == "prim::If":
-        first, second = node.blocks()
-        (asked,) = (known[value.debugName()] for value in node.inputs())
-        return several(node, run_block(first if asked else second, (), known))
+        return run_if(node, given[0], frame)
     if kind == "prim::Loop":
-        return several(node, run_loop(node, known))
-    given = [known[value.debugName()] for value in node.inputs()]
+        return several(node, run_loop(node, given, frame))
+    if kind == "aten::Bool" and frame.branches and is_asked_later(node, given[0]):
+        return given[0]
+    if kind == "prim::CallMethod":  # which is left of recursion and of interfaces only
+        graph = given[0].script._c._get_method(node.s("name")).inlined_graph
+        return run_graph(graph, given, frame.branches)
     if kind.startswith("aten::"):
         return run_operator(node, kind.removeprefix("aten::"), given)
     function = OF_SCRIPT.get(kind)
@@ -137,17 +157,65 @@ def several(node: Any, made: Sequence[Any]) -> Any:
     return made[0] if node.outputsSize() == 1 else made
 
 
-def run_loop(node: Any, known: dict[str, Any]) -> list[Any]:
+def run_loop(node: Any, given: Sequence[Any], frame: Frame) -> list[Any]:
     """What a loop carries when it ends: after as many rounds as it may have, or when its condition is false."""
-    count, going, *carried = (known[value.debugName()] for value in node.inputs())
+    count, going, *carried = given
     (body,) = node.blocks()
     rounds = iter(range(MANY)) if isinstance(count, int) and count > MANY else iter(range(count))
     while going:
         place = next(rounds, None)
         if place is None:
             break
-        going, *carried = run_block(body, (place, *carried), known)
+        going, *carried = run_block(body, (place, *carried), frame)
     return carried
+
+
+def run_if(node: Any, asked: Any, frame: Frame) -> Any:
+    """What the block of a branch returns that its condition chooses; of data both, by torch.cond."""
+    first, second = node.blocks()
+    if not isinstance(asked, torch.Tensor):
+        return several(node, run_block(first if asked else second, (), frame))
+    around = {id(value) for value in frame.known.values()}
+
+    def way(block: Any) -> Callable[[], tuple[torch.Tensor, ...]]:
+        def run() -> tuple[torch.Tensor, ...]:
+            made = (tensor_of(each) for each in run_block(block, (), frame.inside()))
+            return tuple([each.clone() if id(each) in around else each for each in made])
+
+        return run
+
+    return several(node, list(torch.cond(asked.reshape(()).to(torch.bool), way(first), way(second), ())))
+
+
+def is_asked_later(node: Any, x: Any) -> bool:
+    """Whether a number of data that is traced only chooses between tensors that are computed without a trace."""
+    if not isinstance(x, torch.Tensor) or type(x) in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return all(use.user.kind() == "prim::If" and is_choice(use.user) for use in node.output().uses())
+
+
+def is_choice(node: Any) -> bool:
+    """Whether a branch gives tensors, and its blocks write nothing and raise nothing."""
+    outputs = list(node.outputs())
+    tensors = bool(outputs) and all(value.type().kind() == "TensorType" for value in outputs)
+    return tensors and not any(map(has_effects, node.blocks()))
+
+
+def has_effects(block: Any) -> bool:
+    """Whether a block does something else than to compute its results."""
+    for node in block.nodes():
+        kind = node.kind()
+        if kind in EFFECTS or any(map(has_effects, node.blocks())):
+            return True
+        if not kind.startswith("prim::") and "!" in str(node.schema()):  # (a!) stands for what is written
+            return True
+    return False
+
+
+EFFECTS = (
+    "prim::SetAttr", "prim::RaiseException", "prim::CallMethod", "prim::PythonOp", "prim::CreateObject", "prim::Enter",
+)  # fmt: skip
+"""Operators of TorchScript's own that do something else than to compute their results."""
 
 
 def constant_of(node: Any) -> Any:
@@ -279,11 +347,6 @@ def set_attribute(node: Any, owner: Any, value: Any) -> tuple[()]:
     """prim::SetAttr"""
     setattr(owner, node.s("name"), outside(value))
     return ()
-
-
-def method_called(node: Any, owner: Any, *args: Any) -> Any:
-    """prim::CallMethod, which is left of recursion and of interfaces only."""
-    return run_graph(owner.script._c._get_method(node.s("name")).inlined_graph, (owner, *args))
 
 
 def unpacked(node: Any, values: Sequence[Any]) -> Any:
@@ -429,7 +492,6 @@ OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "prim::GetAttr": attribute_of,
         "prim::SetAttr": set_attribute,
-        "prim::CallMethod": method_called,
         "prim::PythonOp": ignored_function,
         "prim::ListConstruct": lambda node, *parts: list(parts),
         "prim::TupleConstruct": tuple_of,

@@ -14,11 +14,13 @@ from lowering.records.torch_internals import wrap_cpp_module
 
 class Scripted(torch.nn.Module):
     """A module of TorchScript, with its parameters, buffers and children under their own names: of `torch.jit.script`,
-    `torch.jit.trace` or `torch.jit.load`. What its methods set is set here, and leaves `script` as it is."""
+    `torch.jit.trace` or `torch.jit.load`. What its methods set is set here, and leaves `script` as it is. Branches on
+    data are computed where `branches` says so, and followed elsewhere."""
 
-    def __init__(self, script: Any) -> None:
+    def __init__(self, script: Any, branches: bool = False) -> None:
         super().__init__()
         self.__dict__["script"] = script
+        self.__dict__["branches"] = branches
         self.training = script.training
         for name, each in script._parameters.items():
             kept = each if each is None or isinstance(each, torch.nn.Parameter) else parameter_of(each)
@@ -26,7 +28,7 @@ class Scripted(torch.nn.Module):
         for name, each in script._buffers.items():
             self._buffers[name] = each
         for name, each in script._modules.items():
-            self._modules[name] = Scripted(each) if isinstance(each, torch.jit.ScriptModule) else each
+            self._modules[name] = Scripted(each, branches) if isinstance(each, torch.jit.ScriptModule) else each
         if script._c._has_method("forward"):
             self.__dict__["forward"] = method_of(self, script._c._get_method("forward"))
 
@@ -47,10 +49,10 @@ def parameter_of(tensor: torch.Tensor) -> torch.nn.Parameter:
 
 def method_of(owner: Scripted, method: Any) -> Callable[..., Any]:
     """A method of TorchScript as a function of Python, with the same arguments and defaults."""
-    return function_of(method, (owner,))
+    return function_of(method, (owner,), owner.branches)
 
 
-def function_of(function: Any, first: tuple[Any, ...] = ()) -> Callable[..., Any]:
+def function_of(function: Any, first: tuple[Any, ...] = (), branches: bool = False) -> Callable[..., Any]:
     """A function of TorchScript as one of Python, with the same arguments and defaults; the `first` are given."""
     graph, arguments = function.inlined_graph, function.schema.arguments[len(first) :]
     kept = inspect.Signature(
@@ -67,23 +69,23 @@ def function_of(function: Any, first: tuple[Any, ...] = ()) -> Callable[..., Any
     def forward(*args: Any, **kwargs: Any) -> Any:
         bound = kept.bind(*args, **kwargs)
         bound.apply_defaults()
-        return run_graph(graph, (*first, *bound.arguments.values()))
+        return run_graph(graph, (*first, *bound.arguments.values()), branches)
 
     forward.__signature__ = kept
     return forward
 
 
-def owner_of(method: torch.ScriptMethod) -> torch.nn.Module:
+def owner_of(method: torch.ScriptMethod, branches: bool = False) -> torch.nn.Module:
     """The module that a method of TorchScript belongs to, with that method as its forward."""
-    made = Scripted(wrap_cpp_module(method.owner))
+    made = Scripted(wrap_cpp_module(method.owner), branches)
     made.__dict__["forward"] = method_of(made, method)
     return made
 
 
-def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
+def without_scripts(module: torch.nn.Module, branches: bool = False) -> torch.nn.Module:
     """The module with `Scripted` in place of what is TorchScript in it; itself where nothing is. The modules around
     them are others that share everything else with those given, which stay as they are."""
-    return replaced(module) if has_scripts(module) else module
+    return replaced(module, branches) if has_scripts(module) else module
 
 
 def has_scripts(module: torch.nn.Module) -> bool:
@@ -106,11 +108,11 @@ def has_scripts(module: torch.nn.Module) -> bool:
     return False
 
 
-def replaced(module: torch.nn.Module) -> torch.nn.Module:
+def replaced(module: torch.nn.Module, branches: bool) -> torch.nn.Module:
     """The same as `without_scripts`, for modules that may have some."""
     if isinstance(module, torch.jit.ScriptModule):
-        return Scripted(module)
-    swaps = {name: None if each is None else without_scripts(each) for name, each in module._modules.items()}
+        return Scripted(module, branches)
+    swaps = {name: None if each is None else without_scripts(each, branches) for name, each in module._modules.items()}
     if all(swaps[name] is each for name, each in module._modules.items()):
         return module
     view = object.__new__(type(module))

@@ -171,6 +171,38 @@ def test_a_branch_on_data_is_a_condition() -> None:
         program(-torch.ones(5))
 
 
+def with_choices(x: torch.Tensor) -> typing.Tuple[torch.Tensor, torch.Tensor]:  # noqa: UP006
+    if bool(x.sum() > 0):
+        y = x + x.size(0)
+        z = x
+    else:
+        y = x - 1
+        z = torch.relu(x) if bool(x.min() < -1) else x * 3
+    return y, z
+
+
+def test_choices_on_data_are_computed_where_rewriting_is_asked_for() -> None:
+    script = torch.jit.script(with_choices)
+    program = irkit.to_onnx(script, (torch.ones(3),), dynamic_shapes=({0: "n"},), rewrite=True)
+    assert program.report.capture == "traced directly" and not program.report.guards
+    for x in (torch.ones(4), -torch.ones(3) / 2, -2 * torch.ones(1), torch.randn(7)):
+        torch.testing.assert_close(program(x), script(x), rtol=1e-6, atol=1e-6)
+
+
+def with_errors(x: torch.Tensor) -> torch.Tensor:
+    if bool(x.max() > 3):
+        raise ValueError("large")
+    return x * 2
+
+
+def test_a_choice_that_raises_stays_a_condition_with_rewriting() -> None:
+    script = torch.jit.script(with_errors)
+    program = irkit.to_onnx(script, (torch.ones(3),), dynamic_shapes=({0: "n"},), rewrite=True)
+    torch.testing.assert_close(program(x := torch.zeros(5)), script(x))
+    with pytest.raises(irkit.ContractError):
+        program(torch.full((2,), 9.0))
+
+
 @pytest.mark.parametrize("capture", WAYS)
 def test_a_method_of_torchscript_is_a_model(capture: Any) -> None:
     program = irkit.to_onnx(
