@@ -19,14 +19,43 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 
 @contextmanager
 def divided_numbers() -> Iterator[None]:
-    """A block in which `divmod` takes numbers that vary, and so does NumPy's `sqrt`, which calls a method."""
+    """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `log` and `exp` of NumPy, which call a
+    method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
     methods = {
         "__divmod__": lambda a, b: (a // b, a % b),
         "__rdivmod__": lambda a, b: (b // a, b % a),
         "sqrt": torch.sym_sqrt,
+        **{name: functools.partialmethod(method_of, name) for name in COMPUTED},
     }
-    with replaced_attributes(*((kind, name, method) for kind in NUMBERS for name, method in methods.items())):
+    of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
+    own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
+    with replaced_attributes(*of_both, *((torch.SymInt, name, method) for name, method in own.items())):
         yield
+
+
+def method_of(number: Any, name: str) -> Any:
+    """n.log(), which NumPy calls of objects that are no numbers to it. Raises TypeError where the way of capture
+    computes none."""
+    made = computed(name, number)
+    if made is None:
+        raise TypeError(f"a number that varies has no {name} here")
+    return made
+
+
+def bits_of(n: Any) -> Any:
+    """n.bit_length(), where the way of capture computes it; that of the example elsewhere."""
+    counted = getattr(n.node, "bit_length", None)
+    return int(n.node.guard_int("", 0)).bit_length() if counted is None else counted()
+
+
+def rounded_whole(n: Any, digits: int | None = None) -> Any:
+    """round(n, digits) of an integer: to a multiple of ten, a hundred, ..., of two equally near ones the even."""
+    if digits is None or digits >= 0:
+        return n
+    unit = 10**-digits
+    nearest = (2 * n + unit) // (2 * unit)
+    tied = 1 - torch.sym_min((2 * n + unit) % (2 * unit), 1)
+    return unit * (nearest - tied * (nearest % 2))
 
 
 def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,6 +73,66 @@ def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
 def whole_root(n: Any) -> Any:
     """math.isqrt(n) of a size, of which doubles hold the root; None of another number."""
     return torch.sym_int(torch.sym_sqrt(n)) if isinstance(n, torch.SymInt) and not is_of_data(n) else None
+
+
+def common_divisor(*numbers: Any) -> Any:
+    """math.gcd of sizes, and of constants: with a constant of few divisors the sum of totient(d) of those that divide
+    all, else by the steps that the example takes, which are kept as conditions. None of numbers out of data."""
+    if any(isinstance(each, NUMBERS) and is_of_data(each) for each in numbers):
+        return None
+    sizes = [abs(each) for each in numbers if isinstance(each, NUMBERS)]
+    constant = math.gcd(*(each for each in numbers if not isinstance(each, NUMBERS)))
+    divisors = divisors_of(constant)
+    if 0 < len(divisors) <= FEW:
+        return 1 + sum(totient(d) * math.prod([1 - torch.sym_min(size % d, 1) for size in sizes]) for d in divisors[1:])
+    return functools.reduce(divisor_of_two, sizes if constant == 0 else [*sizes, constant])
+
+
+def divisor_of_two(a: Any, b: Any) -> Any:
+    """math.gcd(a, b), by Euclid's steps."""
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+def totient(number: int) -> int:
+    """How many of the numbers below one have no divisor in common with it: over its divisors these sum up to it."""
+    return sum(math.gcd(k, number) == 1 for k in range(number))
+
+
+FEW = 16
+"""Divisors whose sum is still a dimension to read."""
+
+
+def divisors_of(number: int) -> list[int]:
+    """The divisors of a number below 4096; none of a greater one, or of 0."""
+    return [d for d in range(1, number + 1) if number % d == 0] if number < 4096 else []
+
+
+def common_multiple(*numbers: Any) -> Any:
+    """math.lcm of sizes, as `common_divisor`."""
+    found: Any = 1
+    for each in numbers:
+        divisor = math.gcd(found, each) if not isinstance(found, NUMBERS) and not isinstance(each, NUMBERS) else None
+        divisor = common_divisor(found, each) if divisor is None else divisor
+        if divisor is None:
+            return None
+        found = abs(found * each) // (torch.sym_max(divisor, 1) if isinstance(divisor, NUMBERS) else max(divisor, 1))
+    return found
+
+
+def combinations(n: Any, k: Any) -> Any:
+    """math.comb(n, k) of a size and a small number."""
+    made = permutations(n, k)
+    return None if made is None else made // math.factorial(k)
+
+
+def permutations(n: Any, k: Any = None) -> Any:
+    """math.perm(n, k), as `combinations`."""
+    if not isinstance(k, int) or isinstance(k, NUMBERS) or not 0 <= k <= 4 or is_of_data(n):
+        return None
+    torch._check(n >= 0)
+    return math.prod([n - i for i in range(k)])
 
 
 def power(a: Any, b: Any) -> Any:
@@ -67,16 +156,23 @@ def computed(name: str, x: Any) -> Any:
     return None if function is None else function(name)
 
 
+COMPUTED = ("log", "log2", "log10", "exp", "log1p", "sin", "cos", "tanh")
+"""Functions of `math` and NumPy that the graph computes."""
 KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
     {
         math.sqrt: symbolic(math.sqrt, torch.sym_sqrt),
         math.isqrt: symbolic(math.isqrt, whole_root),
         math.pow: symbolic(math.pow, power),
         math.fabs: symbolic(math.fabs, lambda x: torch.sym_float(abs(x))),
+        math.gcd: symbolic(math.gcd, common_divisor),
+        math.lcm: symbolic(math.lcm, common_multiple),
+        math.comb: symbolic(math.comb, combinations),
+        math.perm: symbolic(math.perm, permutations),
+        math.radians: symbolic(math.radians, lambda x: torch.sym_float(x) * (math.pi / 180)),
         math.log: symbolic(math.log, logarithm),
         **{
             plain: symbolic(plain, functools.partial(computed, plain.__name__))
-            for plain in (math.log2, math.log10, math.exp)
+            for plain in (getattr(math, name) for name in COMPUTED if name != "log")
         },
     }
 )
