@@ -427,7 +427,8 @@ class SizeNode(SymNode):
         return self.mul(self.wrap_int(2).power_for_shift(other))
 
     def rshift(self, other: SizeNode) -> SizeNode:
-        return self.int_floordiv(self.wrap_int(2).power_for_shift(other))
+        unit = self.wrap_int(2).power_for_shift(other)
+        return self.whole(dims.floordiv(self._made, unit._made), self.hint >> other.hint)
 
     def power_for_shift(self, other: SizeNode) -> SizeNode:
         """This to the power of another, of which it is kept that it is not below 0."""
@@ -453,7 +454,7 @@ class SizeNode(SymNode):
         made: Any = getattr(torch, name)(torch.full((), own, dtype=torch.float64)).item()
         if isinstance(made, torch.SymFloat):
             self.asked.inexact |= made.node.expr.free_symbols
-            if self.kind is int and name in ("log", "log2", "log10", "log1p"):
+            if self.kind is int and name in ("log", "log2", "log10"):
                 self.asked.steps[made.node.expr] = (getattr(math, name), self)
         return made
 

@@ -3,6 +3,7 @@ looks them up in tables, or computes them, in 64 bits."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,7 +39,9 @@ def constant_power(base: int, exponent: Any, example: int) -> Any:
     if example >= len(table):
         raise LoweringError(f"{base} to the power of {example} has more than 64 bits", hint="compute it with floats")
     torch._check(exponent < len(table))
-    return torch.tensor(table)[whole_tensor(exponent)].item()
+    passed = whole_tensor(exponent) >= torch.arange(1, len(table))
+    made = 1 + (passed * torch.tensor([above - below for below, above in itertools.pairwise(table)])).sum()
+    return (made.clamp(1, table[-1]) if base > 0 else made).item()
 
 
 def counted_steps(steps: Callable[[int], int], number: Any) -> Any:
