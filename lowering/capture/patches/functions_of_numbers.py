@@ -77,7 +77,7 @@ def whole_root(n: Any) -> Any:
 
 def common_divisor(*numbers: Any) -> Any:
     """math.gcd of sizes, and of constants: with a constant of few divisors the sum of totient(d) of those that divide
-    all, else by the steps that the example takes, which are kept as conditions. None of numbers out of data."""
+    all, else what the graph computes. None of numbers out of data, and where sizes are no numbers of a graph."""
     if any(isinstance(each, NUMBERS) and is_of_data(each) for each in numbers):
         return None
     sizes = [abs(each) for each in numbers if isinstance(each, NUMBERS)]
@@ -85,14 +85,15 @@ def common_divisor(*numbers: Any) -> Any:
     divisors = divisors_of(constant)
     if 0 < len(divisors) <= FEW:
         return 1 + sum(totient(d) * math.prod([1 - torch.sym_min(size % d, 1) for size in sizes]) for d in divisors[1:])
-    return functools.reduce(divisor_of_two, sizes if constant == 0 else [*sizes, constant])
+    if not all(map(has_graph, sizes)):
+        return None
+    every = [torch.full((), each, dtype=torch.int64) for each in (sizes if constant == 0 else [*sizes, constant])]
+    return sizes[0] if len(every) == 1 else functools.reduce(torch.gcd, every).item()
 
 
-def divisor_of_two(a: Any, b: Any) -> Any:
-    """math.gcd(a, b), by Euclid's steps."""
-    while b != 0:
-        a, b = b, a % b
-    return a
+def has_graph(n: Any) -> bool:
+    """Whether the way of capture computes with numbers of sizes in the graph."""
+    return hasattr(n.node, "computed_by")
 
 
 def totient(number: int) -> int:

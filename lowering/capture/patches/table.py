@@ -198,9 +198,10 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "divided_numbers",
         (
-            "`__divmod__`, `__rdivmod__` and `sqrt` of torch.SymInt and torch.SymFloat, which have none",
+            "`__divmod__`, `__rdivmod__`, `sqrt`, `log` and the like of torch.SymInt and torch.SymFloat, which have none",
+            "`__invert__`, `__round__` and `bit_length` of torch.SymInt",
         ),
-        "divmod(size, 8) and numpy.sqrt(size) are refused by Python",
+        "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: divided_numbers(),

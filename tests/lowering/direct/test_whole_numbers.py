@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from hypothesis import strategies as st
 
 import irkit
 from lowering.direct.functions.bits import thresholds
-from lowering.errors import LoweringError
-from tests.fuzz.functions_of_sizes import SIZES, answered, compared, drawn, faults, tensor, written
+from tests.fuzz.functions_of_sizes import SIZES, answered, compared, drawn, faults, written
 
 CALLS = [(n, m) for n in SIZES for m in (0, 1, 3, 8)]
 FOR_ALL = (
+    "math.gcd(n, m)", "math.gcd(n, m, 5040)", "math.lcm(n, m)",
     "math.gcd(n, 12)", "math.gcd(n, m, 6)", "math.gcd(18, n)", "math.gcd(n, 0)", "math.lcm(n, 4)", "math.lcm(3, n, 5)",
     "math.comb(n, 2)", "math.comb(n, 3)", "math.perm(n, 2)", "n.bit_length()", "(n - 5).bit_length()", "n & 1", "1 & n",
     "n & -8", "(n + 7) & ~7", "n & 6", "n | 1", "n ^ 1", "n & m", "n | m", "n & (n - 1)", "~n", "n >> 1", "n << 3",
@@ -38,7 +39,7 @@ def test_whole_numbers_of_sizes_are_those_of_python_at_all_sizes(text: str, tmp_
     assert (wrong, refused) == ([], [])
 
 
-ELSEWHERE = {"math.gcd(n, m)": 20, "math.lcm(n, m)": 20, "2 ** n": 64, "3 ** n": 48, "1 << n": 64, "2 ** (n - 3)": 48}
+ELSEWHERE = {"2 ** n": 64, "3 ** n": 48, "1 << n": 64, "2 ** (n - 3)": 48}
 """Numbers that are right under a condition, and of how many of the calls at least."""
 
 
@@ -54,9 +55,7 @@ def test_whole_numbers_that_have_a_condition_answer_where_it_holds(text: str, tm
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_numbers_of_sizes_are_those_of_python(seed: int) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         assert not faults(seed, Path(folder)), drawn(random.Random(seed))
 
 
@@ -90,7 +89,7 @@ def in_groups(x: torch.Tensor) -> torch.Tensor:
 
 def scaled_by_numpy(x: torch.Tensor) -> torch.Tensor:
     n = x.shape[0]
-    return x * float(np.log(n + 1)) + float(np.log2(n + 1)) + float(np.exp(-n)) + math.sin(n) + math.tanh(n)
+    return x * np.log(n + 1) + np.log2(n + 1) + np.exp(-n) + math.sin(n) + math.tanh(n)
 
 
 @pytest.mark.parametrize("model", [padded, padded_by_bits, aligned, in_groups, scaled_by_numpy])
@@ -123,9 +122,7 @@ def test_numbers_beyond_64_bits_are_refused_in_words() -> None:
 
     with pytest.raises(irkit.errors.IrkitError, match="64 bits"):
         irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=({0: "n"},))
-    with pytest.raises(LoweringError, match="more than 64 bits"):
-        irkit.to_onnx(lambda x: x * float(2 ** x.shape[0]), (torch.ones(64),), dynamic_shapes=({0: "n"},))
-
-
-def test_tensors_of_no_room_stand_for_large_ones() -> None:
-    assert tensor((1 << 20, 1 << 20)).shape == (1 << 20, 1 << 20)
+    with pytest.raises(irkit.errors.IrkitError, match="more than 64 bits"):
+        irkit.to_onnx(
+            lambda x: x * float(2 ** x.shape[0]), (torch.ones(64),), dynamic_shapes=({0: "n"},), capture="direct"
+        )
