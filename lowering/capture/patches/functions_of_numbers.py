@@ -80,7 +80,7 @@ def common_divisor(*numbers: Any) -> Any:
     all, else what the graph computes. None of numbers out of data, and where sizes are no numbers of a graph."""
     if any(isinstance(each, NUMBERS) and is_of_data(each) for each in numbers):
         return None
-    sizes = [abs(each) for each in numbers if isinstance(each, NUMBERS)]
+    sizes = [abs(each) for each in numbers if varies(each)]
     constant = math.gcd(*(each for each in numbers if not isinstance(each, NUMBERS)))
     divisors = divisors_of(constant)
     if 0 < len(divisors) <= FEW:
@@ -112,14 +112,22 @@ def divisors_of(number: int) -> list[int]:
 
 def common_multiple(*numbers: Any) -> Any:
     """math.lcm of sizes, as `common_divisor`."""
-    found: Any = 1
-    for each in numbers:
-        divisor = math.gcd(found, each) if not isinstance(found, NUMBERS) and not isinstance(each, NUMBERS) else None
-        divisor = common_divisor(found, each) if divisor is None else divisor
-        if divisor is None:
-            return None
-        found = abs(found * each) // (torch.sym_max(divisor, 1) if isinstance(divisor, NUMBERS) else max(divisor, 1))
-    return found
+    return functools.reduce(multiple_of_two, numbers, 1)
+
+
+def multiple_of_two(a: Any, b: Any) -> Any:
+    """math.lcm(a, b); None of what `common_divisor` has none of."""
+    if not any(varies(each) for each in (a, b)):
+        return None if a is None else math.lcm(a, b)
+    divisor = None if a is None else common_divisor(a, b)
+    if divisor is None:
+        return None
+    return abs(a * b) // (torch.sym_max(divisor, 1) if varies(divisor) else max(divisor, 1))
+
+
+def varies(number: Any) -> bool:
+    """Whether a number is one of torch's."""
+    return isinstance(number, NUMBERS)
 
 
 def combinations(n: Any, k: Any) -> Any:
@@ -151,6 +159,12 @@ def logarithm(x: Any, base: Any = None) -> Any:
     return made if made is None or base is None else made / math.log(base)
 
 
+def in_radians(x: Any) -> Any:
+    """math.radians(x)"""
+    degrees: Any = torch.sym_float(x)
+    return degrees * (math.pi / 180)
+
+
 def computed(name: str, x: Any) -> Any:
     """What the function of torch gives of a number; None where the way of capture computes none."""
     function = getattr(x.node, "computed_by", None)
@@ -169,7 +183,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.lcm: symbolic(math.lcm, common_multiple),
         math.comb: symbolic(math.comb, combinations),
         math.perm: symbolic(math.perm, permutations),
-        math.radians: symbolic(math.radians, lambda x: torch.sym_float(x) * (math.pi / 180)),
+        math.radians: symbolic(math.radians, in_radians),
         math.log: symbolic(math.log, logarithm),
         **{
             plain: symbolic(plain, functools.partial(computed, plain.__name__))

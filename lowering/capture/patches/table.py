@@ -198,7 +198,7 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "divided_numbers",
         (
-            "`__divmod__`, `__rdivmod__`, `sqrt`, `log` and the like of torch.SymInt and torch.SymFloat, which have none",
+            "`__divmod__`, `__rdivmod__`, `sqrt`, `log`, ... of torch.SymInt and torch.SymFloat, which have none",
             "`__invert__`, `__round__` and `bit_length` of torch.SymInt",
         ),
         "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
