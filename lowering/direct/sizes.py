@@ -471,7 +471,7 @@ class SizeNode(SymNode):
         a, b = (each.wrap_int(each.guard_bool()) if each.kind is bool else each for each in (self, other))
         whole: Any = [each.constant if each.constant is not None else torch.SymInt(each) for each in (a, b)]
         whole = sorted(whole, key=lambda each: type(each) is int)
-        made = bits.masked(*whole) if function is torch.bitwise_and and type(whole[1]) is int else None
+        made = bits.masked_number(*whole) if function is torch.bitwise_and and type(whole[1]) is int else None
         return self.node_of(bits.combined_bits(function, *whole) if made is None else made)
 
     def bitwise_and(self, other: SizeNode) -> SizeNode:

@@ -44,16 +44,16 @@ OF_TWO = (
 SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 25, 35, 63, 64, 65, 1000, 1023, 1024, 4096)
 
 
-def drawn(rng: random.Random, depth: int = 2) -> str:
+def draw_number(rng: random.Random, depth: int = 2) -> str:
     """The text of a number."""
     if depth == 0:
         return rng.choice(("n", "m"))
-    a, b = (drawn(rng, rng.randrange(depth)) for _ in range(2))
+    a, b = (draw_number(rng, rng.randrange(depth)) for _ in range(2))
     form = rng.choice(OF_ONE if rng.random() < 0.75 else OF_TWO)
     return form.format(a=a, b=b, k=rng.choice((1, 2, 3, 4, 7, 8, 12, 16)), i=rng.choice((1, 2, 3)))
 
 
-def written(text: str, folder: Path) -> Model:
+def write_model(text: str, folder: Path) -> Model:
     """A model that returns the number, in a file: irkit reads the line that asks for one."""
     lines = ("import math", "import torch", "def model(x):", "    n, m = x.shape", f"    number = {text}")
     path = folder / "functions_of_sizes_model.py"
@@ -71,7 +71,7 @@ def tensor(sizes: Sizes) -> torch.Tensor:
     return torch.zeros(()).expand(sizes)
 
 
-def answered(model: Model, sizes: Sizes) -> torch.Tensor | None:
+def eager_answer(model: Model, sizes: Sizes) -> torch.Tensor | None:
     """What eager gives; None where Python, or 64 bits, refuse."""
     try:
         return model(tensor(sizes))
@@ -79,12 +79,12 @@ def answered(model: Model, sizes: Sizes) -> torch.Tensor | None:
         return None
 
 
-def compared(model: Model, example: Sizes, calls: Sequence[Sizes]) -> tuple[list[str], list[Sizes]]:
+def compare_at(model: Model, example: Sizes, calls: Sequence[Sizes]) -> tuple[list[str], list[Sizes]]:
     """(what is wrong with the program of a model, the sizes that its contract refuses). Raises CaptureError."""
     program = irkit.to_onnx(model, (tensor(example),), dynamic_shapes=({0: "n", 1: "m"},))
     wrong, refused = [], []
     for sizes in calls:
-        expected = answered(model, sizes)
+        expected = eager_answer(model, sizes)
         try:
             found = program(tensor(sizes))
         except irkit.ContractError:
@@ -98,7 +98,7 @@ def compared(model: Model, example: Sizes, calls: Sequence[Sizes]) -> tuple[list
 def case_of(seed: int) -> tuple[str, Sizes, list[Sizes]]:
     """(the text of a number, an example, other sizes)"""
     rng = random.Random(seed)
-    text = drawn(rng)
+    text = draw_number(rng)
     example = (rng.choice((2, 3, 4, 5, 6, 9)), rng.choice((2, 3, 5, 8)))
     return text, example, [example, *((rng.choice(SIZES), rng.choice(SIZES)) for _ in range(16))]
 
@@ -106,11 +106,11 @@ def case_of(seed: int) -> tuple[str, Sizes, list[Sizes]]:
 def faults(seed: int, folder: Path) -> list[str]:
     """What is wrong with a random program; nothing where the capture is refused in words."""
     text, example, calls = case_of(seed)
-    model = written(text, folder)
-    if answered(model, example) is None:
+    model = write_model(text, folder)
+    if eager_answer(model, example) is None:
         return []
     try:
-        wrong, refused = compared(model, example, calls)
+        wrong, refused = compare_at(model, example, calls)
     except CaptureError:
         return []
     return [*wrong, *([f"refuses its example {example}"] if example in refused else [])]

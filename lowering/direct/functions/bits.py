@@ -70,7 +70,7 @@ def bit_length(number: Any) -> Any:
     return (whole_tensor(size) >= torch.tensor(powers_of(2))).sum().item()
 
 
-def masked(number: Any, mask: int) -> Any:
+def masked_number(number: Any, mask: int) -> Any:
     """number & mask, where the mask cuts the lowest bits off, or leaves them alone; None of another mask."""
     if mask >= 0 and mask & (mask + 1) == 0:
         return number % (mask + 1)

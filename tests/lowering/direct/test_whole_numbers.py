@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import irkit
 from lowering.direct.functions.bits import thresholds
-from tests.fuzz.functions_of_sizes import SIZES, answered, compared, drawn, faults, written
+from tests.fuzz.functions_of_sizes import SIZES, compare_at, draw_number, eager_answer, faults, write_model
 
 CALLS = [(n, m) for n in SIZES for m in (0, 1, 3, 8)]
 FOR_ALL = (
@@ -35,7 +35,7 @@ FOR_ALL = (
 
 @pytest.mark.parametrize("text", FOR_ALL)
 def test_whole_numbers_of_sizes_are_those_of_python_at_all_sizes(text: str, tmp_path: Path) -> None:
-    wrong, refused = compared(written(text, tmp_path), (4, 3), CALLS)
+    wrong, refused = compare_at(write_model(text, tmp_path), (4, 3), CALLS)
     assert (wrong, refused) == ([], [])
 
 
@@ -45,18 +45,18 @@ ELSEWHERE = {"2 ** n": 64, "3 ** n": 48, "1 << n": 64, "2 ** (n - 3)": 48}
 
 @pytest.mark.parametrize("text", ELSEWHERE)
 def test_whole_numbers_that_have_a_condition_answer_where_it_holds(text: str, tmp_path: Path) -> None:
-    model = written(text, tmp_path)
-    wrong, refused = compared(model, (5, 3), CALLS)
-    right = sum(answered(model, sizes) is not None for sizes in CALLS) - len(refused)
+    model = write_model(text, tmp_path)
+    wrong, refused = compare_at(model, (5, 3), CALLS)
+    right = sum(eager_answer(model, sizes) is not None for sizes in CALLS) - len(refused)
     assert not wrong
-    assert right >= min(ELSEWHERE[text], sum(answered(model, sizes) is not None for sizes in CALLS) // 4)
+    assert right >= min(ELSEWHERE[text], sum(eager_answer(model, sizes) is not None for sizes in CALLS) // 4)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_numbers_of_sizes_are_those_of_python(seed: int) -> None:
     with TemporaryDirectory() as folder:
-        assert not faults(seed, Path(folder)), drawn(random.Random(seed))
+        assert not faults(seed, Path(folder)), draw_number(random.Random(seed))
 
 
 @pytest.mark.parametrize("function", [math.log2, math.log, math.log10, lambda n: math.log(n, 3)])
