@@ -25,6 +25,7 @@ from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
+from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
@@ -127,8 +128,6 @@ def scripted_part(module: torch.nn.Module) -> str:
 OF_SCRIPTS = re.compile(r"\bScriptMethod\b|\bpositional arguments? but\b")
 """What a module that torch.jit.script made says where torch.compiler.is_exporting() is true: torch then calls its
 Python, and gives that one argument too many."""
-OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
-"""What NumPy, and torch of an array of NumPy's, say of a size that varies."""
 PLAIN = re.compile(r"\b(math|np|numpy)\.")
 """Functions in a line of the model that take plain numbers only."""
 PLAIN_NUMBERS = (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
+from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.replaced import replaced_attributes
 
@@ -195,11 +198,83 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
 
 
 def kept_function(held: Any) -> Any:
-    """What stands for `math`, or one of its functions, under whatever name a module has it; None for anything else."""
+    """What stands for `math`, `numpy`, or a function of `math`, whatever a module calls it; None for others."""
     if held is math:
         return MATH
+    if held is np:
+        return NUMPY
     return KEPT.get(held) if isinstance(held, types.BuiltinFunctionType) else None
 
 
 MATH = types.SimpleNamespace(**{name: kept_function(each) or each for name, each in vars(math).items()})
 """What stands for the module."""
+
+
+OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
+"""What NumPy, and torch of an array of NumPy's, say of a size that varies."""
+
+
+def array_of(made: Any, dtype: Any) -> Any:
+    """What stands for the array of a tensor that varies, with elements of a type of NumPy's; None where it is a tensor
+    without numbers of another way of capture, or has no such type."""
+    kind = getattr(torch, np.dtype(dtype).name, None)
+    array = made.to(kind).numpy() if isinstance(kind, torch.dtype) else None
+    return array if isinstance(array, OfTensor) else None
+
+
+def counted(*ends: Any, dtype: Any = None) -> Any:
+    """np.arange(...), where a number varies."""
+    whole = all(isinstance(each, int | torch.SymInt) for each in ends)
+    return array_of(
+        torch.arange(start, stop, step, dtype=torch.int64 if whole else torch.float64),
+        dtype or (int if whole else float),
+    )
+
+
+def spaced(start: Any, stop: Any, num: Any = 50, dtype: Any = None) -> Any:
+    """np.linspace(...) whose count varies."""
+    return array_of(torch.linspace(start, stop, num, dtype=torch.float64), dtype or float)
+
+
+def filled(number: Any) -> Callable[..., Any]:
+    """np.zeros and np.ones of sizes that vary."""
+
+    def of_shape(shape: Any, dtype: Any = float) -> Any:
+        sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        return array_of(torch.full(sizes, number, dtype=torch.float64), dtype)
+
+    return of_shape
+
+
+def diagonal(rows: Any, columns: Any = None, dtype: Any = float) -> Any:
+    """np.eye of sizes that vary."""
+    return array_of(torch.eye(rows, rows if columns is None else columns, dtype=torch.float64), dtype)
+
+
+def of_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """`plain`, but with sizes that vary among its arguments `function`, where that takes these arguments."""
+
+    @functools.wraps(plain)
+    def made(*given: Any, **named: Any) -> Any:
+        every = [part for each in (*given, *named.values()) for part in (each if isinstance(each, tuple) else (each,))]
+        fits = any(map(varies, every)) and named.keys() <= {"dtype", "num", "shape"}
+        found = function(*given, **named) if fits else None
+        return plain(*given, **named) if found is None else found
+
+    return made
+
+
+class Numpy:
+    """What stands for the module `numpy` in code whose sizes are kept: what it makes of sizes varies with them."""
+
+    arange = staticmethod(of_sizes(np.arange, counted))
+    linspace = staticmethod(of_sizes(np.linspace, spaced))
+    eye = staticmethod(of_sizes(np.eye, diagonal))
+    zeros = staticmethod(of_sizes(np.zeros, filled(0)))
+    ones = staticmethod(of_sizes(np.ones, filled(1)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+NUMPY = Numpy()

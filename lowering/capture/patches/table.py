@@ -188,7 +188,10 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "sizes_kept",
-        ("`int`, `float`, `len`, `min`, `max` and `math` in the modules of Python that the model's code stands in",),
+        (
+            "`int`, `float`, `len`, `min`, `max`, `math` and `numpy` in the modules of Python that the model's code "
+            "stands in",
+        ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",
         "2.13",

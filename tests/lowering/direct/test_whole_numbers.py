@@ -126,3 +126,34 @@ def test_numbers_beyond_64_bits_are_refused_in_words() -> None:
         irkit.to_onnx(
             lambda x: x * float(2 ** x.shape[0]), (torch.ones(64),), dynamic_shapes=({0: "n"},), capture="direct"
         )
+
+
+ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "arange": lambda n: np.arange(n),
+    "arange from": lambda n: np.arange(1, n, 2),
+    "arange down": lambda n: np.arange(3, n - 5, -2),
+    "arange of a type": lambda n: np.arange(n, dtype=np.float32) * 2,
+    "arange of floats": lambda n: np.arange(n / 2),
+    "zeros": lambda n: np.zeros((n, 2)),
+    "zeros of integers": lambda n: np.zeros((2, n), np.int64),
+    "ones": lambda n: np.ones(n, dtype=np.float32),
+    "ones by name": lambda n: np.ones(shape=(n, n), dtype=bool),
+    "linspace": lambda n: np.linspace(-1, 1, n),
+    "linspace by name": lambda n: np.linspace(0, 2, num=n + 1),
+    "eye": lambda n: np.eye(n),
+    "eye of two": lambda n: np.eye(n, 3),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_that_numpy_makes_of_sizes_vary(name: str) -> None:
+    make = ARRAYS[name]
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(make(x.shape[0]))
+
+    program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=({0: "n"},))
+    for n in (0, 1, 2, 3, 4, 9, 100):
+        found, expected = program(torch.ones(n)), model(torch.ones(n))
+        assert found.dtype is expected.dtype
+        torch.testing.assert_close(found, expected)
