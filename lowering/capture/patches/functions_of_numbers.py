@@ -224,11 +224,13 @@ def array_of(made: Any, dtype: Any) -> Any:
 
 def counted(*ends: Any, dtype: Any = None) -> Any:
     """np.arange(...), where a number varies."""
+    start, stop, step = (0, *ends, 1) if len(ends) == 1 else (*ends, 1)[:3]
+    if len(ends) > 3 or varies(step) or not step:
+        return None
+    stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)  # torch refuses to count nothing
     whole = all(isinstance(each, int | torch.SymInt) for each in ends)
-    return array_of(
-        torch.arange(start, stop, step, dtype=torch.int64 if whole else torch.float64),
-        dtype or (int if whole else float),
-    )
+    places = torch.arange(start, stop, step, dtype=torch.int64 if whole else torch.float64)
+    return array_of(places, dtype or (int if whole else float))
 
 
 def spaced(start: Any, stop: Any, num: Any = 50, dtype: Any = None) -> Any:
