@@ -200,6 +200,7 @@ fuzz-control-flow: $(READY)
 
 fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)
+	$(BIN)/python -m tests.fuzz.functions_of_sizes 2000
 
 special-values: $(READY)
 	$(BIN)/python -m tests.fuzz.special_values $(VALUES_ARGS)

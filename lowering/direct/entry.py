@@ -25,6 +25,7 @@ from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
+from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
@@ -111,8 +112,6 @@ def explaining(request: Request) -> Iterator[None]:
         raise raised_error(request, own, line) from own
 
 
-OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
-"""What NumPy, and torch of an array of NumPy's, say of a size that varies."""
 PLAIN = re.compile(r"\b(math|np|numpy)\.")
 """Functions in a line of the model that take plain numbers only."""
 PLAIN_NUMBERS = (

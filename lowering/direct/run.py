@@ -35,6 +35,7 @@ from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
+from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
@@ -159,7 +160,7 @@ def run_keeping(
     """(a run, the globals of code in which sizes are kept for it, which makes numbers of names otherwise). Raises Taken
     where that does not help: the rest of the run would not."""
     places: list[Any] = []
-    first: Taken | None = None
+    first: Taken | Exception | None = None
     while True:
         try:
             keeps = None if first is None else tuple(places)
@@ -169,7 +170,10 @@ def run_keeping(
                 raise
             first = first or told
             places.append(told.code)
-        except Exception:
+        except Exception as error:
+            if first is None and OF_NUMPY.search(str(error)):
+                first = error
+                continue
             if first is None:
                 raise
             raise first  # noqa: B904 - without the sizes kept that is what the model does

@@ -11,7 +11,6 @@ condition with the line that asked, unless the ranges of the symbols decide it f
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from irkit.dims import Dim, reals
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import RELATIONS, Questions
 from lowering.capture.patches.kept_sizes import ASKED, CHOSEN
+from lowering.direct.functions import bits
 from lowering.errors import LoweringError
 from lowering.records.sizes import is_unbacked
 
@@ -322,11 +322,18 @@ class SizeNode(SymNode):
 
     def int_truediv(self, other: SizeNode) -> SizeNode:
         self.divided_by(other)
-        return self.computed(reals.quotient, other, self.hint / other.hint)
+        made = self.computed(reals.quotient, other, self.hint / other.hint)
+        known = self.asked.steps.get(self._made) if self.asked.steps else None
+        if known is not None and type(other._made) in (int, float) and other._made > 0:
+            (plain, number), by = known, other._made
+            self.asked.steps[made.expr] = (lambda n: plain(n) / by, number)
+        return made
 
     truediv = float_truediv = int_truediv
 
     def pow_by_natural(self, other: SizeNode) -> SizeNode:
+        if type(self._made) is int and other.kind is int and other.constant is None:
+            return self.node_of(bits.constant_power(self._made, torch.SymInt(other), int(other.hint)))
         if self.kind is int and other.kind is int:
             return self.whole(sympy.sympify(self.expr) ** sympy.sympify(other.expr), self.hint**other.hint)
         return self.float_pow(other)
@@ -380,6 +387,10 @@ class SizeNode(SymNode):
         """An integer by a way of rounding; of a number out of data a symbol of its own."""
         if self.kind is int:
             return self
+        known = self.asked.steps.get(self.expr)
+        if known is not None:
+            plain, number = known
+            return self.node_of(bits.counted_steps(lambda n: by(plain(n)), torch.SymInt(number)))
         if self.asked.inexact & self.expr.free_symbols:
             what = (
                 f"{function.__name__.lower()} of a logarithm or power of e, which runtimes round in ways of their own"
@@ -413,10 +424,18 @@ class SizeNode(SymNode):
         return SizeNode(self.asked, sympy.Eq(exact, dims.Floor(exact)), bool, float(self.hint).is_integer())
 
     def lshift(self, other: SizeNode) -> SizeNode:
-        return self.whole(self.expr * 2**other.expr, self.hint << other.hint)
+        return self.mul(self.wrap_int(2).power_for_shift(other))
 
     def rshift(self, other: SizeNode) -> SizeNode:
-        return self.whole(dims.floordiv(self._made, dims.dim(2**other.expr)), self.hint >> other.hint)
+        unit = self.wrap_int(2).power_for_shift(other)
+        return self.whole(dims.floordiv(self._made, unit._made), self.hint >> other.hint)
+
+    def power_for_shift(self, other: SizeNode) -> SizeNode:
+        """This to the power of another, of which it is kept that it is not below 0."""
+        if other.hint < 0:
+            raise ValueError("negative shift count")
+        other.ge(self.wrap_int(0)).expect_true()
+        return self.pow_by_natural(other)
 
     def sqrt(self) -> SizeNode:
         self.ge(self.wrap_int(0)).expect_true()
@@ -427,31 +446,45 @@ class SizeNode(SymNode):
     def computed_by(self, name: str) -> Any:
         """math.log(n), or another function that ONNX has, as a number that the graph computes."""
         getattr(math, name)(self.hint)  # which raises where the model does
-        (self.le(self.wrap_int(709)) if name == "exp" else self.gt(self.wrap_int(0))).expect_true()
+        if name == "exp":
+            self.le(self.wrap_int(709)).expect_true()
+        elif name.startswith("log"):
+            self.gt(self.wrap_int(-1 if name == "log1p" else 0)).expect_true()
         own: Any = (torch.SymInt if self.kind is int else torch.SymFloat)(self)
         made: Any = getattr(torch, name)(torch.full((), own, dtype=torch.float64)).item()
-        self.asked.inexact |= made.node.expr.free_symbols if isinstance(made, torch.SymFloat) else set()
+        if isinstance(made, torch.SymFloat):
+            self.asked.inexact |= made.node.expr.free_symbols
+            if self.kind is int and name in ("log", "log2", "log10"):
+                self.asked.steps[made.node.expr] = (getattr(math, name), self)
         return made
 
-    def bitwise(self, other: SizeNode, function: Callable[[int, int], int]) -> SizeNode:
-        """The number that the bits of two give for the example, which fixes both: dimensions have no bits."""
-        return self.wrap_int(function(int(self.number_asked()), int(other.number_asked())))
+    def node_of(self, number: Any) -> SizeNode:
+        """The node of a whole number that the graph computes."""
+        return number.node if isinstance(number, torch.SymInt) else self.wrap_int(number)
 
-    def number_asked(self) -> int:
-        """The number, or the answer, that from now on is part of the graph."""
-        return self.guard_bool() if self.kind is bool else self.guard_int()
+    def bit_length(self) -> Any:
+        """The bits of a whole number, as the graph counts them."""
+        return bits.bit_length(torch.SymInt(self))
+
+    def bitwise(self, other: SizeNode, function: Callable[[Any, Any], torch.Tensor]) -> SizeNode:
+        """The bits of two whole numbers put together. An answer is the number that it is for the example."""
+        a, b = (each.wrap_int(each.guard_bool()) if each.kind is bool else each for each in (self, other))
+        whole: Any = [each.constant if each.constant is not None else torch.SymInt(each) for each in (a, b)]
+        whole = sorted(whole, key=lambda each: type(each) is int)
+        made = bits.masked_number(*whole) if function is torch.bitwise_and and type(whole[1]) is int else None
+        return self.node_of(bits.combined_bits(function, *whole) if made is None else made)
 
     def bitwise_and(self, other: SizeNode) -> SizeNode:
         both = self.kind is bool and other.kind is bool
-        return self.and_(other) if both else self.bitwise(other, operator.and_)
+        return self.and_(other) if both else self.bitwise(other, torch.bitwise_and)
 
     def bitwise_or(self, other: SizeNode) -> SizeNode:
         both = self.kind is bool and other.kind is bool
-        return self.or_(other) if both else self.bitwise(other, operator.or_)
+        return self.or_(other) if both else self.bitwise(other, torch.bitwise_or)
 
     def bitwise_xor(self, other: SizeNode) -> SizeNode:
         both = self.kind is bool and other.kind is bool
-        return self.ne(other) if both else self.bitwise(other, operator.xor)
+        return self.ne(other) if both else self.bitwise(other, torch.bitwise_xor)
 
     # ---- conditions
 

@@ -147,7 +147,7 @@ def holding(vector: Value, expr: Any, limits: Limits) -> Value:
     of a number, and what is small beside it, by the ends of that number, else in doubles."""
     terms = sympy.Add.make_args(expr)
     wide = [term.as_coeff_Mul() for term in terms if not term.is_Number and max(map(abs, limits.span(term))) > LONG]
-    if len(wide) == 1 and wide[0][1].is_Symbol:
+    if len(wide) == 1 and wide[0][1].is_Symbol and wide[0][0].is_Integer:
         factor, symbol = int(wide[0][0]), wide[0][1]
         low, high = map(int, limits.span(expr - factor * symbol))
         below, above = (low - LEAST) // abs(factor), (MOST - high) // abs(factor)
@@ -170,8 +170,10 @@ def between(number: Value, span: tuple[float, float], low: int, high: int) -> Va
 
 def in_doubles(vector: Value, expr: Any) -> Value:
     """A product in doubles; what is no product is computed as it is, and asked about by itself."""
-    if expr.is_Rational:
+    if expr.is_Rational or expr.is_Float:
         return const(float(expr), "f64")
+    if isinstance(expr, dims.Double):
+        return in_doubles(vector, expr.args[0])
     if isinstance(expr, sympy.Mul):
         return fold_left(op.Mul, [in_doubles(vector, part) for part in expr.args])
     if isinstance(expr, sympy.Pow):

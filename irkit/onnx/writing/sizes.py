@@ -199,6 +199,13 @@ class Sizes:
 
     def _constant(self, sizes: tuple[Dim, ...]) -> Value:
         if sizes not in self._vectors:
+            for size in sizes:
+                if type(size) is int and not -(2**63) <= size < 2**63:
+                    raise SerializeError(
+                        f"a size is computed with the number {size}, which 64 bits do not hold",
+                        source=str(self.origin),
+                        hint="compute with smaller numbers, or with floats",
+                    )
             self._vectors[sizes] = constant(blob(np.array(sizes, dtype=np.int64)))
         return self._vectors[sizes]
 

@@ -62,7 +62,8 @@ class Questions:
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
-    of which the model asked the text, `inexact` the symbols of those whose last digit is a runtime's own. `varying` are
+    of which the model asked the text, `inexact` the symbols of those whose last digit is a runtime's own,
+    `steps` which function of which whole number a logarithm is. `varying` are
     the names of which the first number that the model takes ends the run, since it would fix them. `operators` says how
     many operators are being met, one inside another, `raised` the first error of one that the model called, and where.
     """
@@ -89,6 +90,7 @@ class Questions:
     code: Callable[[], Any] = dict
     written: dict[str, Any] = attrs.field(factory=dict)
     inexact: set[Any] = attrs.field(factory=set)
+    steps: dict[Any, tuple[Callable[[int], float], Any]] = attrs.field(factory=dict)
     unstripped: bool = False
     operators: int = 0
     raised: tuple[Exception, str] | None = None

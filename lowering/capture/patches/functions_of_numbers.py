@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
+from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.replaced import replaced_attributes
 
@@ -19,14 +22,43 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 
 @contextmanager
 def divided_numbers() -> Iterator[None]:
-    """A block in which `divmod` takes numbers that vary, and so does NumPy's `sqrt`, which calls a method."""
+    """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `log` and `exp` of NumPy, which call a
+    method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
     methods = {
         "__divmod__": lambda a, b: (a // b, a % b),
         "__rdivmod__": lambda a, b: (b // a, b % a),
         "sqrt": torch.sym_sqrt,
+        **{name: functools.partialmethod(method_of, name) for name in COMPUTED},
     }
-    with replaced_attributes(*((kind, name, method) for kind in NUMBERS for name, method in methods.items())):
+    of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
+    own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
+    with replaced_attributes(*of_both, *((torch.SymInt, name, method) for name, method in own.items())):
         yield
+
+
+def method_of(number: Any, name: str) -> Any:
+    """n.log(), which NumPy calls of objects that are no numbers to it. Raises TypeError where the way of capture
+    computes none."""
+    made = computed(name, number)
+    if made is None:
+        raise TypeError(f"a number that varies has no {name} here")
+    return made
+
+
+def bits_of(n: Any) -> Any:
+    """n.bit_length(), where the way of capture computes it; that of the example elsewhere."""
+    counted = getattr(n.node, "bit_length", None)
+    return int(n.node.guard_int("", 0)).bit_length() if counted is None else counted()
+
+
+def rounded_whole(n: Any, digits: int | None = None) -> Any:
+    """round(n, digits) of an integer: to a multiple of ten, a hundred, ..., of two equally near ones the even."""
+    if digits is None or digits >= 0:
+        return n
+    unit = 10**-digits
+    nearest = (2 * n + unit) // (2 * unit)
+    tied = 1 - torch.sym_min((2 * n + unit) % (2 * unit), 1)
+    return unit * (nearest - tied * (nearest % 2))
 
 
 def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,6 +78,75 @@ def whole_root(n: Any) -> Any:
     return torch.sym_int(torch.sym_sqrt(n)) if isinstance(n, torch.SymInt) and not is_of_data(n) else None
 
 
+def common_divisor(*numbers: Any) -> Any:
+    """math.gcd of sizes, and of constants: with a constant of few divisors the sum of totient(d) of those that divide
+    all, else what the graph computes. None of numbers out of data, and where sizes are no numbers of a graph."""
+    if any(isinstance(each, NUMBERS) and is_of_data(each) for each in numbers):
+        return None
+    sizes = [abs(each) for each in numbers if varies(each)]
+    constant = math.gcd(*(each for each in numbers if not isinstance(each, NUMBERS)))
+    divisors = divisors_of(constant)
+    if 0 < len(divisors) <= FEW:
+        return 1 + sum(totient(d) * math.prod([1 - torch.sym_min(size % d, 1) for size in sizes]) for d in divisors[1:])
+    if not all(map(has_graph, sizes)):
+        return None
+    every = [torch.full((), each, dtype=torch.int64) for each in (sizes if constant == 0 else [*sizes, constant])]
+    return sizes[0] if len(every) == 1 else functools.reduce(torch.gcd, every).item()
+
+
+def has_graph(n: Any) -> bool:
+    """Whether the way of capture computes with numbers of sizes in the graph."""
+    return hasattr(n.node, "computed_by")
+
+
+def totient(number: int) -> int:
+    """How many of the numbers below one have no divisor in common with it: over its divisors these sum up to it."""
+    return sum(math.gcd(k, number) == 1 for k in range(number))
+
+
+FEW = 16
+"""Divisors whose sum is still a dimension to read."""
+
+
+def divisors_of(number: int) -> list[int]:
+    """The divisors of a number below 4096; none of a greater one, or of 0."""
+    return [d for d in range(1, number + 1) if number % d == 0] if number < 4096 else []
+
+
+def common_multiple(*numbers: Any) -> Any:
+    """math.lcm of sizes, as `common_divisor`."""
+    return functools.reduce(multiple_of_two, numbers, 1)
+
+
+def multiple_of_two(a: Any, b: Any) -> Any:
+    """math.lcm(a, b); None of what `common_divisor` has none of."""
+    if not any(varies(each) for each in (a, b)):
+        return None if a is None else math.lcm(a, b)
+    divisor = None if a is None else common_divisor(a, b)
+    if divisor is None:
+        return None
+    return abs(a * b) // (torch.sym_max(divisor, 1) if varies(divisor) else max(divisor, 1))
+
+
+def varies(number: Any) -> bool:
+    """Whether a number is one of torch's."""
+    return isinstance(number, NUMBERS)
+
+
+def combinations(n: Any, k: Any) -> Any:
+    """math.comb(n, k) of a size and a small number."""
+    made = permutations(n, k)
+    return None if made is None else made // math.factorial(k)
+
+
+def permutations(n: Any, k: Any = None) -> Any:
+    """math.perm(n, k), as `combinations`."""
+    if not isinstance(k, int) or isinstance(k, NUMBERS) or not 0 <= k <= 4 or is_of_data(n):
+        return None
+    torch._check(n >= 0)
+    return math.prod([n - i for i in range(k)])
+
+
 def power(a: Any, b: Any) -> Any:
     """math.pow(a, b) of sizes; None of numbers out of data, for some of which Python raises."""
     if any(isinstance(each, NUMBERS) and is_of_data(each) for each in (a, b)):
@@ -61,22 +162,35 @@ def logarithm(x: Any, base: Any = None) -> Any:
     return made if made is None or base is None else made / math.log(base)
 
 
+def in_radians(x: Any) -> Any:
+    """math.radians(x)"""
+    degrees: Any = torch.sym_float(x)
+    return degrees * (math.pi / 180)
+
+
 def computed(name: str, x: Any) -> Any:
     """What the function of torch gives of a number; None where the way of capture computes none."""
     function = getattr(x.node, "computed_by", None)
     return None if function is None else function(name)
 
 
+COMPUTED = ("log", "log2", "log10", "exp", "log1p", "sin", "cos", "tanh")
+"""Functions of `math` and NumPy that the graph computes."""
 KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
     {
         math.sqrt: symbolic(math.sqrt, torch.sym_sqrt),
         math.isqrt: symbolic(math.isqrt, whole_root),
         math.pow: symbolic(math.pow, power),
         math.fabs: symbolic(math.fabs, lambda x: torch.sym_float(abs(x))),
+        math.gcd: symbolic(math.gcd, common_divisor),
+        math.lcm: symbolic(math.lcm, common_multiple),
+        math.comb: symbolic(math.comb, combinations),
+        math.perm: symbolic(math.perm, permutations),
+        math.radians: symbolic(math.radians, in_radians),
         math.log: symbolic(math.log, logarithm),
         **{
             plain: symbolic(plain, functools.partial(computed, plain.__name__))
-            for plain in (math.log2, math.log10, math.exp)
+            for plain in (getattr(math, name) for name in COMPUTED if name != "log")
         },
     }
 )
@@ -84,11 +198,85 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
 
 
 def kept_function(held: Any) -> Any:
-    """What stands for `math`, or one of its functions, under whatever name a module has it; None for anything else."""
+    """What stands for `math`, `numpy`, or a function of `math`, whatever a module calls it; None for others."""
     if held is math:
         return MATH
+    if held is np:
+        return NUMPY
     return KEPT.get(held) if isinstance(held, types.BuiltinFunctionType) else None
 
 
 MATH = types.SimpleNamespace(**{name: kept_function(each) or each for name, each in vars(math).items()})
 """What stands for the module."""
+
+
+OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
+"""What NumPy, and torch of an array of NumPy's, say of a size that varies."""
+
+
+def array_of(made: Any, dtype: Any) -> Any:
+    """What stands for the array of a tensor that varies, with elements of a type of NumPy's; None where it is a tensor
+    without numbers of another way of capture, or has no such type."""
+    kind = getattr(torch, np.dtype(dtype).name, None)
+    array = made.to(kind).numpy() if isinstance(kind, torch.dtype) else None
+    return array if isinstance(array, OfTensor) else None
+
+
+def counted(*ends: Any, dtype: Any = None) -> Any:
+    """np.arange(...), where a number varies."""
+    start, stop, step = (0, *ends, 1) if len(ends) == 1 else (*ends, 1)[:3]
+    if len(ends) > 3 or varies(step) or not step:
+        return None
+    stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)  # torch refuses to count nothing
+    whole = all(isinstance(each, int | torch.SymInt) for each in ends)
+    places = torch.arange(start, stop, step, dtype=torch.int64 if whole else torch.float64)
+    return array_of(places, dtype or (int if whole else float))
+
+
+def spaced(start: Any, stop: Any, num: Any = 50, dtype: Any = None) -> Any:
+    """np.linspace(...) whose count varies."""
+    return array_of(torch.linspace(start, stop, num, dtype=torch.float64), dtype or float)
+
+
+def filled(number: Any) -> Callable[..., Any]:
+    """np.zeros and np.ones of sizes that vary."""
+
+    def of_shape(shape: Any, dtype: Any = float) -> Any:
+        sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        return array_of(torch.full(sizes, number, dtype=torch.float64), dtype)
+
+    return of_shape
+
+
+def diagonal(rows: Any, columns: Any = None, dtype: Any = float) -> Any:
+    """np.eye of sizes that vary."""
+    return array_of(torch.eye(rows, rows if columns is None else columns, dtype=torch.float64), dtype)
+
+
+def of_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """`plain`, but with sizes that vary among its arguments `function`, where that takes these arguments."""
+
+    @functools.wraps(plain)
+    def made(*given: Any, **named: Any) -> Any:
+        every = [part for each in (*given, *named.values()) for part in (each if isinstance(each, tuple) else (each,))]
+        fits = any(map(varies, every)) and named.keys() <= {"dtype", "num", "shape"}
+        found = function(*given, **named) if fits else None
+        return plain(*given, **named) if found is None else found
+
+    return made
+
+
+class Numpy:
+    """What stands for the module `numpy` in code whose sizes are kept: what it makes of sizes varies with them."""
+
+    arange = staticmethod(of_sizes(np.arange, counted))
+    linspace = staticmethod(of_sizes(np.linspace, spaced))
+    eye = staticmethod(of_sizes(np.eye, diagonal))
+    zeros = staticmethod(of_sizes(np.zeros, filled(0)))
+    ones = staticmethod(of_sizes(np.ones, filled(1)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+NUMPY = Numpy()

@@ -16,7 +16,8 @@ import torch
 from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.functions_of_numbers import kept_function
 
-ASKED = re.compile(r"\b(int|len|sqrt|isqrt|fabs|log|log2|log10|exp|math\.pow)\(")
+FUNCTIONS = "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians"
+ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
 """A line that calls what makes numbers of sizes."""
 CHOSEN = re.compile(r"(?<![\w.])(min|max)\(")
 """A line that calls Python's min or max."""

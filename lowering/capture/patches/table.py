@@ -188,7 +188,10 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "sizes_kept",
-        ("`int`, `float`, `len`, `min`, `max` and `math` in the modules of Python that the model's code stands in",),
+        (
+            "`int`, `float`, `len`, `min`, `max`, `math` and `numpy` in the modules of Python that the model's code "
+            "stands in",
+        ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",
         "2.13",
@@ -198,9 +201,10 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "divided_numbers",
         (
-            "`__divmod__`, `__rdivmod__` and `sqrt` of torch.SymInt and torch.SymFloat, which have none",
+            "`__divmod__`, `__rdivmod__`, `sqrt`, `log`, ... of torch.SymInt and torch.SymFloat, which have none",
+            "`__invert__`, `__round__` and `bit_length` of torch.SymInt",
         ),
-        "divmod(size, 8) and numpy.sqrt(size) are refused by Python",
+        "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: divided_numbers(),
