@@ -55,7 +55,7 @@ class F:
 
 
 @pytest.mark.parametrize("name", CAUGHT)
-@pytest.mark.parametrize("capture", ["direct", "auto"])
+@pytest.mark.parametrize("capture", ["direct", "auto", "torch.export"])
 def test_a_program_of_a_model_that_catches_an_error_is_right_or_refuses(name: str, capture: Any) -> None:
     model = CAUGHT[name]
     try:
