@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from irkit.errors import IrkitError
 from lowering.capture.guards.guards import line_at
-from lowering.capture.patches.zero_questions import user_frame
+from lowering.capture.patches.zero_questions import Heard, user_frame
 from lowering.errors import CaptureError
 from lowering.records.programs import first_line
 
@@ -27,8 +27,11 @@ class Raised:
     error: Exception | None = None
     line: str = ""
 
-    def refuse(self) -> None:
+    def refuse(self, heard: Heard) -> None:
         """Raises CaptureError where the model caught an error and went on: torch keeps no condition of it."""
+        if self.error is None and heard.raised:
+            self.error, frame = heard.raised[0]
+            self.line = line_at(frame)
         if self.error is None:
             return
         if isinstance(self.error, IrkitError):

@@ -252,7 +252,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
-        raised.refuse()
+        raised.refuse(occasion.heard)
         return carried_out(program), occasion.heard
 
 

@@ -33,6 +33,7 @@ RELATIONS: Mapping[str, Callable[..., Any]] = {
     "sym_max": torch_functions.Max, "sym_min": torch_functions.Min,
 }  # fmt: skip
 DIVISIONS = ("int_floordiv", "mod", "int_truediv", "float_truediv")
+ANSWERS = ("guard_int", "guard_bool", "guard_float")
 POWERS = ("pow_by_natural", "float_pow")
 """What divides by the size itself where the exponent is below 0."""
 BETWEEN = (
@@ -65,12 +66,14 @@ class Question:
 
 @attrs.frozen
 class Heard:
-    """What a model asked of sizes while it was traced, what it divided by, with the line that did, and the line of each
-    condition that was left to run time, by torch's expression."""
+    """What a model asked of sizes while it was traced, what it divided by, with the line that did, the line of each
+    condition that was left to run time, by torch's expression, and what torch refused to answer the model, with its line:
+    the model may have caught that."""
 
     questions: list[Question] = attrs.field(factory=list)
     divisors: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
     deferred: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
+    raised: list[tuple[Exception, traceback.FrameSummary | None]] = attrs.field(factory=list)
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
     In it, torch notes the model's own line for guards, not its own.
     """
     known: set[Any] = set()
-    before = {name: getattr(SymNode, name) for name in (*RELATIONS, *DIVISIONS, *POWERS)}
+    before = {name: getattr(SymNode, name) for name in (*RELATIONS, *DIVISIONS, *POWERS, *ANSWERS)}
     located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
 
     def with_line(env: Any, framework_loc: Any = None) -> Any:
@@ -99,6 +102,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
     try:
         for name, method in before.items():
             asks = overheard(name, method, heard.questions, known) if name in RELATIONS else None
+            asks = answered(method, heard.raised) if name in ANSWERS else asks
             setattr(SymNode, name, asks or divided(name in POWERS, method, heard.divisors))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
@@ -128,6 +132,21 @@ def overheard(name: str, method: Any, found: list[Question], known: set[Any]) ->
         return answer
 
     return compare
+
+
+def answered(method: Any, found: list[tuple[Exception, traceback.FrameSummary | None]]) -> Any:
+    """A number or an answer that Python asks of SymNode, which notes the error where a model gets one instead."""
+
+    def answer(self: Any, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except Exception as error:
+            frame = sys._getframe(1)
+            if asking(frame) is not None:
+                found.append((error, user_frame(frame)))
+            raise
+
+    return answer
 
 
 def divided(power: bool, method: Any, found: dict[Any, traceback.FrameSummary | None]) -> Any:
