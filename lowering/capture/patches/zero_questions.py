@@ -44,6 +44,8 @@ BETWEEN = (
 HANDED = ("__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme")
 """Functions that hand a question on: of torch, among them what stands for Python's min and max while it exports, and
 those of `lowering.capture.patches.kept_sizes`."""
+TEXTS = ("number", "plain_number", "text", "formatted")
+"""Functions of irkit that hand on what asks for a number itself, of `lowering.capture.patches.asked_texts`."""
 KERNELS = (
     "/_prims", "/_subclasses", "/_meta_registrations", "/_refs", "/_decomp", "/_ops", "/fx", "/_export", "/export",
     "/_dispatch", "/_functorch", "/_higher_order_ops", "/_library", "/utils", "/overrides", "/_guards",
@@ -67,8 +69,8 @@ class Question:
 @attrs.frozen
 class Heard:
     """What a model asked of sizes while it was traced, what it divided by, with the line that did, the line of each
-    condition that was left to run time, by torch's expression, and what torch refused to answer the model, with its line:
-    the model may have caught that."""
+    condition that was left to run time, by torch's expression, and what torch refused to answer the model, which may
+    have caught that, with its line."""
 
     questions: list[Question] = attrs.field(factory=list)
     divisors: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
@@ -142,7 +144,7 @@ def answered(method: Any, found: list[tuple[Exception, traceback.FrameSummary | 
             return method(self, *args)
         except Exception as error:
             frame = sys._getframe(1)
-            if asking(frame) is not None:
+            if asking(frame, (*HANDED, *TEXTS)) is not None:
                 found.append((error, user_frame(frame)))
             raise
 
@@ -184,13 +186,13 @@ def changed(relation: Any, ours: Any, theirs: Any, said: Any, sizes: Mapping[Any
         return True
 
 
-def asking(frame: FrameType | None) -> FrameType | None:
+def asking(frame: FrameType | None, handed: tuple[str, ...] = HANDED) -> FrameType | None:
     """The frame of the model (or of torch.nn) that asked; None where a kernel of torch or irkit itself did."""
     called = False  # by torch.sym_max and its like, which torch hands on to itself first
     while frame is not None:
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         called = called or function in ("sym_max", "sym_min", "sym_ite")
-        if name.startswith(HERE) and function not in HANDED:
+        if name.startswith(HERE) and function not in handed:
             return None
         if name.startswith(TORCH):
             rest = name[len(TORCH) - 1 :]
