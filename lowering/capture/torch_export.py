@@ -12,6 +12,7 @@ import attrs
 import torch
 from torch.export import ExportedProgram
 
+from lowering.capture.caught_errors import Caught, Raised
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.capture.guards.guards import (
     Guard,
@@ -230,7 +231,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     flat = [copy_leaf(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
-    nested = TracingContext.try_get() is not None
+    nested, raised = TracingContext.try_get() is not None, Raised()
     occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
     with ExitStack() as stack:
         stack.enter_context(patch_torch(occasion))  # first: it lets one thread at a time at the module
@@ -247,9 +248,11 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         if not request.strict:
             stack.enter_context(watched(request))
             stack.enter_context(Sharing())
+            stack.enter_context(Caught(raised))
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
+        raised.refuse(occasion.heard)
         return carried_out(program), occasion.heard
 
 

@@ -291,12 +291,12 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "listening",
         (
-            "the comparisons and divisions of torch.fx.experimental.sym_node.SymNode",
+            "the comparisons, divisions and answers of torch.fx.experimental.sym_node.SymNode",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv._get_sloc",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv.guard_or_defer_runtime_assert",
         ),
-        "torch answers questions about size 0 without a trace, forgets what is divided by, and notes its own lines "
-        "rather than the model's",
+        "torch answers questions about size 0 without a trace, forgets what is divided by and what a model catches, "
+        "and notes its own lines rather than the model's",
         "2.13",
         lambda at: at.exports,
         lambda at: hear_questions(at.heard),

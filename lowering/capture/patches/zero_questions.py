@@ -33,6 +33,7 @@ RELATIONS: Mapping[str, Callable[..., Any]] = {
     "sym_max": torch_functions.Max, "sym_min": torch_functions.Min,
 }  # fmt: skip
 DIVISIONS = ("int_floordiv", "mod", "int_truediv", "float_truediv")
+ANSWERS = ("guard_int", "guard_bool", "guard_float")
 POWERS = ("pow_by_natural", "float_pow")
 """What divides by the size itself where the exponent is below 0."""
 BETWEEN = (
@@ -43,6 +44,8 @@ BETWEEN = (
 HANDED = ("__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme")
 """Functions that hand a question on: of torch, among them what stands for Python's min and max while it exports, and
 those of `lowering.capture.patches.kept_sizes`."""
+TEXTS = ("number", "plain_number", "text", "formatted")
+"""Functions of irkit that hand on what asks for a number itself, of `lowering.capture.patches.asked_texts`."""
 KERNELS = (
     "/_prims", "/_subclasses", "/_meta_registrations", "/_refs", "/_decomp", "/_ops", "/fx", "/_export", "/export",
     "/_dispatch", "/_functorch", "/_higher_order_ops", "/_library", "/utils", "/overrides", "/_guards",
@@ -65,12 +68,14 @@ class Question:
 
 @attrs.frozen
 class Heard:
-    """What a model asked of sizes while it was traced, what it divided by, with the line that did, and the line of each
-    condition that was left to run time, by torch's expression."""
+    """What a model asked of sizes while it was traced, what it divided by, with the line that did, the line of each
+    condition that was left to run time, by torch's expression, and what torch refused to answer the model, which may
+    have caught that, with its line."""
 
     questions: list[Question] = attrs.field(factory=list)
     divisors: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
     deferred: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
+    raised: list[tuple[Exception, traceback.FrameSummary | None]] = attrs.field(factory=list)
 
 
 @contextmanager
@@ -80,7 +85,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
     In it, torch notes the model's own line for guards, not its own.
     """
     known: set[Any] = set()
-    before = {name: getattr(SymNode, name) for name in (*RELATIONS, *DIVISIONS, *POWERS)}
+    before = {name: getattr(SymNode, name) for name in (*RELATIONS, *DIVISIONS, *POWERS, *ANSWERS)}
     located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
 
     def with_line(env: Any, framework_loc: Any = None) -> Any:
@@ -99,6 +104,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
     try:
         for name, method in before.items():
             asks = overheard(name, method, heard.questions, known) if name in RELATIONS else None
+            asks = answered(method, heard.raised) if name in ANSWERS else asks
             setattr(SymNode, name, asks or divided(name in POWERS, method, heard.divisors))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
@@ -128,6 +134,21 @@ def overheard(name: str, method: Any, found: list[Question], known: set[Any]) ->
         return answer
 
     return compare
+
+
+def answered(method: Any, found: list[tuple[Exception, traceback.FrameSummary | None]]) -> Any:
+    """A number or an answer that Python asks of SymNode, which notes the error where a model gets one instead."""
+
+    def answer(self: Any, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except Exception as error:
+            frame = sys._getframe(1)
+            if asking(frame, (*HANDED, *TEXTS)) is not None:
+                found.append((error, user_frame(frame)))
+            raise
+
+    return answer
 
 
 def divided(power: bool, method: Any, found: dict[Any, traceback.FrameSummary | None]) -> Any:
@@ -165,13 +186,13 @@ def changed(relation: Any, ours: Any, theirs: Any, said: Any, sizes: Mapping[Any
         return True
 
 
-def asking(frame: FrameType | None) -> FrameType | None:
+def asking(frame: FrameType | None, handed: tuple[str, ...] = HANDED) -> FrameType | None:
     """The frame of the model (or of torch.nn) that asked; None where a kernel of torch or irkit itself did."""
     called = False  # by torch.sym_max and its like, which torch hands on to itself first
     while frame is not None:
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         called = called or function in ("sym_max", "sym_min", "sym_ite")
-        if name.startswith(HERE) and function not in HANDED:
+        if name.startswith(HERE) and function not in handed:
             return None
         if name.startswith(TORCH):
             rest = name[len(TORCH) - 1 :]

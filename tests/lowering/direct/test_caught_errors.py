@@ -55,7 +55,7 @@ class F:
 
 
 @pytest.mark.parametrize("name", CAUGHT)
-@pytest.mark.parametrize("capture", ["direct", "auto"])
+@pytest.mark.parametrize("capture", ["direct", "auto", "torch.export"])
 def test_a_program_of_a_model_that_catches_an_error_is_right_or_refuses(name: str, capture: Any) -> None:
     model = CAUGHT[name]
     try:
@@ -66,7 +66,7 @@ def test_a_program_of_a_model_that_catches_an_error_is_right_or_refuses(name: st
         x = torch.randn(rows, 3)
         try:
             found = program(x)
-        except irkit.ContractError:
+        except (irkit.ContractError, irkit.EvaluateError):  # a runtime refuses places beyond the end itself
             continue
         torch.testing.assert_close(found, model(x))
 
@@ -91,3 +91,45 @@ def test_an_error_of_irkits_own_is_no_answer_to_a_model_that_catches_all() -> No
         irkit.to_onnx(sparse, (torch.randn(4, 3),), dynamic_shapes=ROWS)
     with pytest.raises(irkit.IrkitError, match="_to_sparse"):
         irkit.to_onnx(sparse, (torch.randn(4, 3),), capture="direct")
+
+
+ASKED_OF_DATA: dict[str, Model] = {
+    "a number": guarded(lambda x: x + 1 if x.sum().item() > 3 else x - 1, Exception),
+    "a tensor": guarded(lambda x: x + 1 if x.sum() > 3 else x - 1, Exception),
+    "rounds": guarded(lambda x: x + 7 * len(list(range(int(x.abs().max().long().item())))), Exception),
+    "rows": guarded(lambda x: x[: int(x.abs().max())], Exception),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_OF_DATA)
+@pytest.mark.parametrize("capture", ["direct", "auto", "torch.export"])
+def test_what_eager_answers_of_data_is_no_error_that_a_model_catches(name: str, capture: Any) -> None:
+    model = ASKED_OF_DATA[name]
+    try:
+        program = irkit.to_onnx(model, (torch.ones(4, 3),), dynamic_shapes=ROWS, capture=capture)
+    except irkit.IrkitError:
+        return
+    for scale in (1, -3, 5, 1.5):
+        x = torch.full((4, 3), float(scale))
+        try:
+            found = program(x)
+        except (irkit.ContractError, irkit.EvaluateError):
+            continue
+        torch.testing.assert_close(found, model(x))
+
+
+OF_NO_SIZE: dict[str, Model] = {
+    "an attribute": guarded(lambda x: x.no_such_attribute, AttributeError),
+    "a key": guarded(lambda x: x + {"a": 1}["b"], KeyError),
+    "an import": guarded(lambda x: __import__("no_such_module").run(x), ImportError),
+    "an end": guarded(lambda x: x + next(iter(())), StopIteration),
+    "asked for": lambda x: x * (3 if hasattr(x, "no_such_attribute") else 2),
+}
+
+
+@pytest.mark.parametrize("name", OF_NO_SIZE)
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_errors_that_no_size_decides_are_caught_as_in_eager(name: str, capture: Any) -> None:
+    program = irkit.to_onnx(OF_NO_SIZE[name], (torch.randn(4, 3),), dynamic_shapes=ROWS, capture=capture)
+    for rows in (0, 1, 4, 7):
+        assert program(x := torch.randn(rows, 3)).equal(x * 2)
