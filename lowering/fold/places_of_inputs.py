@@ -7,7 +7,7 @@ from typing import cast
 
 from irkit.contract.least import least_fact
 from irkit.core.ir import Fact, Port, Value
-from lowering.aten.indexing.places import is_from_front
+from passes.analysis.spans import is_from_front
 
 LOOKED_UP = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"))
 """Operators whose second operand is places, and refused where one lies beyond the end."""

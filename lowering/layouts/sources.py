@@ -115,18 +115,58 @@ def made_model(path: Path, task: str | None, folder: Path | None, seed: int) -> 
 
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(said, dict):
+            raise TypeError("it is no dictionary")
         config: Any = transformers.AutoConfig.for_model(**said) if folder is None else None
-    except (ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # transformers' configurations raise errors of their own
+        says = " ".join(str(error).split())
         raise CaptureError(
-            f"{path.name} is no configuration of a model that transformers {transformers.__version__} knows: {error}",
+            f"{path.name} is no configuration of a model that transformers {transformers.__version__} knows: {says}",
             hint="give the config.json that save_pretrained wrote; it names the model_type",
         ) from error
     kind = class_of(transformers, said, task)
     if folder is not None:
-        return kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return (kind.from_config if hasattr(kind, "from_config") else kind)(config).to(torch.float32)
+        return read_model(kind, folder)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return (kind.from_config if hasattr(kind, "from_config") else kind)(config).to(torch.float32)
+    except Exception as error:  # models raise anything of a configuration
+        raise CaptureError(
+            f"{kind.__name__} cannot be made of {path.name}: {first_line(error)}", hint="name another task, or none"
+        ) from error
+
+
+def read_model(kind: Any, folder: Path) -> Any:
+    """The model of a class with the weights of a folder. Raises CaptureError where they cannot be read, are of other
+    shapes, or lack some: transformers makes those up, and a file of them would answer at random."""
+    try:
+        model, told = kind.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    except Exception as error:  # transformers and safetensors raise anything
+        raise CaptureError(
+            f"{kind.__name__} cannot be read from {folder.name!r}: {first_line(error)}",
+            hint="give a folder that save_pretrained wrote, and a task that its model is for",
+        ) from error
+    other = [f"{name} as {list(has)} for {list(wants)}" for name, has, wants in sorted(told["mismatched_keys"])]
+    for lacks, names in (("weights", sorted(told["missing_keys"])), ("weights of its shapes", other)):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise CaptureError(
+                f"{folder.name!r} lacks {lacks} that {type(model).__name__} takes: {', '.join(names[:3])}{more}",
+                hint="name no task, which makes the model that was saved; or load the model, and give that",
+            )
+    return model
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def class_of(transformers: Any, said: Mapping[str, Any], task: str | None) -> Any:

@@ -100,6 +100,12 @@ def greatest(dtype: DType) -> int:
 # ---------------------------------------------------------------------------------------------- readers
 
 
+def is_from_front(value: Value) -> bool:
+    """Whether a value is BitwiseAnd(x, greatest integer): x, and a place beyond every end for each below 0."""
+    mask = operand(value, 1) if value.op == "BitwiseAnd" else None
+    return mask is not None and mask.blob is not None and not mask.rank and mask.blob.array == greatest(mask.dtype)
+
+
 def _counted(value: Value, of: Spans) -> Span:
     return SIZE
 

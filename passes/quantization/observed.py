@@ -87,14 +87,27 @@ def sizes_of_channels(graph: Graph, samples: Sequence[Feeds], values: Collection
 
 
 def moments_of(graph: Graph, samples: Sequence[Feeds], values: Collection[Value]) -> Mapping[Value, np.ndarray]:
-    """X^T X of each value, X being its rows (the last axis is a row)."""
+    """X^T X of each value, X being its rows (the last axis is a row), as far as so many rows show it (`believed`)."""
 
-    def join(old: np.ndarray | None, array: np.ndarray) -> np.ndarray:
+    def join(old: tuple[int, np.ndarray] | None, array: np.ndarray) -> tuple[int, np.ndarray]:
         flat = array.reshape(-1, array.shape[-1]).astype(np.float64)
         new = flat.T @ flat
-        return new if old is None else old + new
+        return (len(flat), new) if old is None else (old[0] + len(flat), old[1] + new)
 
-    return watched(graph, samples, values, join)
+    return {value: believed(new, rows) for value, (rows, new) in watched(graph, samples, values, join).items()}
+
+
+def believed(moments: np.ndarray, rows: int) -> np.ndarray:
+    """Second moments of some rows, whose mixed ones shrink towards 0 by how much of them so few rows show by chance
+    (Schäfer and Strimmer, 2005): rounding that makes up for chance is worse on other rows than the nearest."""
+    own = np.diag(moments)
+    size = np.sqrt(np.where(own > 0, own, 1.0))
+    alike = np.clip(moments / np.outer(size, size), -1.0, 1.0) ** 2
+    np.fill_diagonal(alike, 0.0)
+    mixed = float(alike.sum())
+    chance = (float(((1.0 - alike) ** 2).sum()) - len(alike)) / max(rows, 1)
+    part = max(0.0, 1.0 - chance / mixed) if mixed else 0.0
+    return part * moments + (1.0 - part) * np.diag(own)
 
 
 def watched(

@@ -20,6 +20,7 @@ from tests.tables.runtimes import (
     Verdict,
     batched,
     difference,
+    irkit_trials,
     is_as_near,
     is_near,
     mark,
@@ -72,6 +73,12 @@ def test_a_file_of_torch_is_written_once_and_a_failure_is_not_kept(
     assert first.path == second.path and second.path.read_bytes() == b"a file" and not second.problem
     assert second.sizes == ({"batch": 1},) and second.feeds[0]["x"].tolist() == [0, 1, 2]
     assert second.expected[0][0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", drawn("files", [c.name for c in CASES], 2, pinned=["wavlm", "max_unpool1d"]))
+def test_files_for_each_runtime_are_written_where_it_is_not_installed(name: str, tmp_path: Path) -> None:
+    make = irkit_trials(case_named(name), tmp_path)
+    assert [trial.problem for each in NAMES if (trial := make(RUNTIMES[each])).problem] == []
 
 
 def test_what_differs_is_said() -> None:

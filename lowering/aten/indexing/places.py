@@ -27,9 +27,3 @@ def from_front(index: Value) -> Value:
     except AbsentError:  # of a model without numbers, which cannot be run
         return x
     return op.BitwiseAnd(x, const(np.array(greatest(x.dtype), x.dtype.numpy)))
-
-
-def is_from_front(value: Value) -> bool:
-    """Whether a value is what `from_front` makes."""
-    mask = value.inputs[1] if value.op == "BitwiseAnd" else None
-    return mask is not None and mask.blob is not None and not mask.rank and mask.blob.array == greatest(mask.dtype)

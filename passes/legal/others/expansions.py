@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,11 +13,13 @@ from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Tuple, types_of
 from irkit.core.vocabulary import ITEM, SHAPE_VECTOR
+from irkit.core.walk import rebuild
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from irkit.support.results import as_tuple
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import VIEWS, axes_of, is_known, number, operand, scan_axes, vector
+from passes.analysis.spans import is_from_front
 from passes.legal.float64.recurrent import recurrent
 from passes.legal.float64.windows import average_pool
 from passes.legal.opsets.onnx_functions import by_function
@@ -253,6 +255,45 @@ def counts_from_start(places: Value | None) -> bool:
     return places.op in ("NonZero", "ArgMax", "ArgMin", SHAPE_VECTOR, "Shape")
 
 
+def has_masked_places(value: Value) -> bool:
+    """True for a lookup, or a write, whose places of int64 are kept from counting from the end by a mask of bits."""
+    return bool(masked_in(operand(value, 1)))
+
+
+def masked_in(places: Value | None) -> list[Value]:
+    """The values that are, through views and joins, a part of some places, and mask their bits."""
+    pending, seen, found = [] if places is None else [places], set[int](), list[Value]()
+    while pending:
+        v = pending.pop()
+        if id(v) in seen:
+            continue
+        seen.add(id(v))
+        if v.dtype is DType.INT64 and is_from_front(v):
+            found.append(v)
+        elif v.op in PARTS:
+            pending += [x for x in (v.inputs if v.op == "Concat" else v.inputs[:1]) if x is not None]
+    return found
+
+
+PARTS = frozenset(("Concat", *VIEWS, "Expand", "Transpose"))
+"""Operators that hold the elements of their first operand, or of all."""
+
+
+def compared_places(m: Match, value: Value) -> Value | None:
+    """A lookup at BitwiseAnd(places, greatest) -> the lookup at 2**31 - 1, beyond every end, for those below 0"""
+    x, places, *rest = value.inputs
+    if places is None:
+        return None
+    swaps = {v: compared(v) for v in masked_in(places)}
+    return call(value.op, [x, rebuild((places,), swaps)[places], *rest], dict(value.attributes))
+
+
+def compared(masked: Value) -> Value:
+    """BitwiseAnd(places, greatest integer), where that is a place to be refused, by a comparison."""
+    given = masked.inputs[0]
+    return op.Where(op.Less(given, number(masked, 0)), number(masked, np.iinfo(np.int32).max), given)
+
+
 def kept_extreme(m: Match, value: Value) -> Value | None:
     """ReduceMax(x), ReduceMin(x) -> NaN where x has one, an infinity where x has nothing else, and the result of the
     numbers otherwise"""
@@ -418,14 +459,25 @@ def sources_of(value: Value) -> list[Value]:
     seen, found = set(map(id, pending)), list[Value]()
     while pending:
         v = pending.pop()
-        further = v.inputs if v.op in WHOLE else v.inputs[1:] if v.op == "Where" else v.inputs[:1]
-        if v.op not in WHOLE and v.op not in FIRST and v.op != "Where":
+        chosen = results_of_branches(v)
+        further = chosen or (v.inputs if v.op in WHOLE else v.inputs[1:] if v.op == "Where" else v.inputs[:1])
+        if not chosen and v.op not in WHOLE and v.op not in FIRST and v.op != "Where":
             found.append(v)
             continue
         further = [x for x in further if x is not None and id(x) not in seen]
         seen.update(map(id, further))
         pending += further
     return found
+
+
+def results_of_branches(v: Value) -> Sequence[Value]:
+    """What an If, or an item of one, is in each of its branches; nothing for all others."""
+    source, at = (v.inputs[0], v.attribute("index")) if v.op == ITEM else (v, 0)
+    if source is None or source.op != "If":
+        return ()
+    captures = operand_groups(source)[1]
+    found = [(body.results[at], dict(zip(body.params, captures, strict=True))) for body in source.bodies]
+    return [around.get(result, result) for result, around in found]
 
 
 def is_small(v: Value) -> bool:

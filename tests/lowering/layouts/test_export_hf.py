@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from typer.testing import CliRunner
 
@@ -146,6 +147,42 @@ def test_what_is_no_model_of_transformers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(IrkitError, match="is a file"):
         lowering.export_hf(llama(), tmp_path / "file")
+
+
+def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    saved, made = tmp_path / "saved", tmp_path / "made"
+    llama().save_pretrained(saved)
+    said_of, weights = json.loads((saved / "config.json").read_text()), load_file(saved / "model.safetensors")
+
+    def changed(**parts: Any) -> None:
+        (saved / "config.json").write_text(json.dumps(said_of | parts))
+
+    with pytest.raises(CaptureError, match="AutoModelForImageClassification cannot be read from 'saved'"):
+        lowering.export_hf(saved, made, task="image-classification")
+    with pytest.raises(CaptureError, match=r"that LlamaForSequenceClassification takes: score\.weight"):
+        lowering.export_hf(saved, made, task="text-classification")
+    changed(vocab_size=said_of["vocab_size"] + 1)
+    with pytest.raises(CaptureError, match="lacks weights of its shapes that LlamaForCausalLM takes: "):
+        lowering.export_hf(saved, made)
+    changed()
+    lost = weights.pop(max(weights))
+    save_file(weights, saved / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CaptureError, match="'saved' lacks weights that LlamaForCausalLM takes: ") as caught:
+        lowering.export_hf(saved, made)
+    assert lost.numel() and max(load_file(saved / "model.safetensors")) not in caught.value.what
+    (saved / "model.safetensors").write_text("no weights")
+    with pytest.raises(CaptureError, match="LlamaForCausalLM cannot be read from 'saved': "):
+        lowering.export_hf(saved, made)
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(CaptureError, match=r"cannot be made of config\.json: "):
+        lowering.export_hf(saved, made, random=True, task="image-classification")
+    changed(num_attention_heads="two")
+    with pytest.raises(CaptureError, match=r"config\.json is no configuration of a model"):
+        lowering.export_hf(saved, made, random=True)
+    (saved / "config.json").write_text("[1]")
+    with pytest.raises(CaptureError, match="it is no dictionary"):
+        lowering.export_hf(saved, made, random=True)
+    assert not made.exists()
 
 
 def require_equal(layout: str, names: list[str], place: Path) -> None:

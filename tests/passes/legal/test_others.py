@@ -10,7 +10,7 @@ import pytest
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, tensor
-from irkit.errors import RewriteError
+from irkit.errors import EvaluateError, RewriteError
 from irkit.evaluation.interpreter import evaluate
 from passes import prepare
 from passes.legal.others.quirks import OTHERS, other_of, refusal
@@ -170,6 +170,22 @@ def sizes_as_data() -> list[Graph]:
     return [*(of(each, mask) for each in made), *(of(each, x) for each in scattered)]
 
 
+def masked_places(small: bool = True) -> list[Graph]:
+    """Lookups and writes at places, 0 and 1 if they are small, that are masked so that none counts from the end."""
+    x, data = param(tensor("f32", 6, 4)), param(tensor("f32", 2, 1))
+    places = op.Cast(op.Min(op.Abs(data), np.float32(1)) if small else data, to=DType.INT64)
+    masked = op.BitwiseAnd(places, np.int64(np.iinfo(np.int64).max))
+    both, none = op.Concat(masked, op.Add(masked, masked), axis=1), np.zeros((2, 1), np.float32)
+    made = [
+        op.Gather(x, op.Reshape(masked, np.array([2])), axis=0),
+        op.GatherElements(x, masked, axis=0),
+        op.GatherND(x, both),
+        op.ScatterElements(x, masked, none, axis=0),
+        op.ScatterND(x, both, none[:, 0]),
+    ]
+    return [of(each, x, data) for each in made]
+
+
 def squeezed() -> Graph:
     """One number, squeezed along an axis that data say: 0."""
     x, places = param(tensor("f32", 4)), param(tensor("i64", 2))
@@ -242,6 +258,7 @@ GRAPHS = {
         of(op.GatherND(SQUARE, PLACES), SQUARE, PLACES),
         of(op.ScatterND(SQUARE, PLACES, ADDED), SQUARE, PLACES, ADDED),
     ],
+    "masked_places": masked_places(),
     "least_of_nothing": [of_infinities()],
     "computed_slice": [by_numbers_of_data()],
     "computed_repetition": [by_numbers_of_data()],
@@ -305,6 +322,34 @@ def test_integers_without_room_in_32_bits_are_refused_where_tract_computes_them_
         with pytest.raises(RewriteError, match="an element type of its own, which this operator does not take"):
             prepare(Graph((x, i), (op.CumSum(sizes, np.int64(0)),)), "tract")
     assert "Cast" not in [v.op for v in prepare(of(op.CumSum(i, np.int64(0)), i), "tract").order]
+
+
+@pytest.mark.parametrize("many", (1, 2))
+@pytest.mark.parametrize("inside", (True, False))
+def test_integers_that_branches_compute_as_sizes_are_found(many: int, inside: bool) -> None:
+    x, i, test = param(tensor("f32", 3)), param(tensor("i64", 3)), param(tensor("bool"))
+    outside = op.Cast(x, to=DType.INT64)
+
+    def then() -> Value | tuple[Value, ...]:
+        sizes = op.Cast(x, to=DType.INT64) if inside else outside
+        return (i, sizes) if many > 1 else sizes
+
+    chosen = op.If(test, then_branch=then, else_branch=lambda: (i, i) if many > 1 else i)
+    last = chosen[-1] if isinstance(chosen, tuple) else chosen
+    with pytest.raises(RewriteError, match="an element type of its own, which this operator does not take"):
+        prepare(Graph((x, i, test), (op.CumSum(last, np.int64(0)),)), "tract")
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_masked_places_below_zero_are_refused_as_they_were(place: int) -> None:
+    graph = masked_places(small=False)[place]
+    legal = prepare(graph, "tract")
+    assert "BitwiseAnd" not in {v.op for v in legal.order}
+    x, right, wrong = np.ones((6, 4), np.float32), np.array([[1], [1]], np.float32), np.array([[1], [-1]], np.float32)
+    for each in (graph, legal):
+        assert evaluate(each, [x, right])
+        with pytest.raises(EvaluateError):
+            evaluate(each, [x, wrong])
 
 
 def test_usual_activations_are_left_alone() -> None:
