@@ -45,6 +45,11 @@ class Part:
         return self.tensor if self.has_batch else self.tensor.expand(self.size, *self.tensor.shape)
 
 
+def require_samples(size: Any) -> None:
+    """Keeps that there are samples: of none torch's own rule gives other sizes, or nothing."""
+    torch._check(size >= 1, lambda: "vmap: a batch of no samples is none that torch's rule takes")
+
+
 # ---------------------------------------------------------------------------------------------- an axis in front
 
 
@@ -65,6 +70,12 @@ def in_front(operator: Any, size: Any, given: Given, alone: Sequence[str] = ()) 
     return operator(**{name: moved(name, each) for name, each in given.items()})
 
 
+def with_samples(operator: Any, size: Any, given: Given) -> Any:
+    """The same, of an operator for which torch has no rule, and so takes no batch of nothing."""
+    require_samples(size)
+    return in_front(operator, size, given)
+
+
 def strided(operator: Any, size: Any, given: Given) -> Any:
     """New memory laid out by strides, that of one sample behind that of the other."""
     span = sum([(count - 1) * step for count, step in zip(given["size"], given["stride"], strict=True)], 1)
@@ -77,6 +88,7 @@ def looked_up(operator: Any, size: Any, given: Given) -> Any:
     table, indices = given["weight"], given["indices"].whole()
     if not table.has_batch:
         return None
+    require_samples(size)
     count = table.tensor.shape[1]
     first = torch.arange(size).view(-1, *[1] * (indices.dim() - 1)) * count
     return operator(table.tensor.flatten(0, 1), indices + first)
@@ -87,6 +99,7 @@ def embedded(operator: Any, size: Any, given: Given) -> Any:
     places, gradient, count = given["indices"].whole(), given["grad_output"].whole(), given["num_weights"]
     if given["scale_grad_by_freq"]:
         return None
+    require_samples(size)
     first = torch.arange(size).view(-1, *[1] * (places.dim() - 1)) * count
     counts = (places != given["padding_idx"]).unsqueeze(-1)
     rows = (places + first).flatten()
@@ -117,7 +130,13 @@ def folded(operator: Any, size: Any, given: Given, rank: int, single: Sequence[s
         return [size * count, *each[1:]] if name == "input_size" else each
 
     made = operator(**{name: one(name, each) for name, each in given.items()})
-    return pytree.tree_map_only(torch.Tensor, lambda each: each.unflatten(0, (size, count)), made)
+    return pytree.tree_map_only(torch.Tensor, lambda each: parted(each, size, count), made)
+
+
+def parted(made: torch.Tensor, size: Any, count: Any, axis: int = 0) -> torch.Tensor:
+    """The samples and the axis behind them, which are one; torch's rules forget how many images none would have."""
+    require_samples(size)
+    return made.unflatten(axis, (size, count))
 
 
 def attention(operator: Any, size: Any, given: Given) -> Any:
@@ -128,7 +147,7 @@ def attention(operator: Any, size: Any, given: Given) -> Any:
     count = given["query"].whole().shape[1]
     told = {n: e.whole().flatten(0, 1) if isinstance(e, Part) and n != "attn_mask" else e for n, e in given.items()}
     made = operator(**{**told, "attn_mask": None if mask is None else mask.tensor})
-    return tuple(each.unflatten(0, (size, count)) for each in made)
+    return tuple(parted(each, size, count) for each in made)
 
 
 def tensor_of(given: Any, alone: bool) -> Any:
@@ -201,7 +220,7 @@ def group_norm(operator: Any, size: Any, given: Given) -> Any:
         return None
     count, images = given["N"], given["input"].whole().flatten(0, 1)
     made = operator(**{**plain(given), "input": images, "N": size * count})
-    return tuple(each.unflatten(0, (size, count)) for each in made)
+    return tuple(parted(each, size, count) for each in made)
 
 
 def group_norm_back(operator: Any, size: Any, given: Given) -> Any:
@@ -213,7 +232,7 @@ def group_norm_back(operator: Any, size: Any, given: Given) -> Any:
     flat = {"input": x, "grad_out": gradient, "mean": mean, "rstd": rstd}
     told = {**plain(given), **{name: each.flatten(0, 1) for name, each in flat.items()}, "N": size * count}
     asked = given["output_mask"]
-    of_input = operator(**{**told, "output_mask": [True, False, False]})[0].unflatten(0, (size, count))
+    of_input = parted(operator(**{**told, "output_mask": [True, False, False]})[0], size, count)
     back = gradient.reshape(size, count, channels, -1)
     spread = x.reshape(size, count, groups, -1)
     normal = ((spread - mean.unsqueeze(-1)) * rstd.unsqueeze(-1)).reshape(size, count, channels, -1)
@@ -234,10 +253,10 @@ def batch_norm(operator: Any, size: Any, given: Given) -> Any:
     x = given["input"].whole()
     told = {**plain(given), "weight": None, "bias": None}
     if not trains:
-        out = operator(**{**plain(given), "input": x.flatten(0, 1)})[0].unflatten(0, (size, x.shape[1]))
+        out = parted(operator(**{**plain(given), "input": x.flatten(0, 1)})[0], size, x.shape[1])
         return out, x.new_empty((size, 0)), x.new_empty((size, 0))
     out, mean, rstd = operator(**{**told, "input": channels_as_one(x)})
-    out = out.unflatten(1, (size, x.shape[2])).movedim(1, 0)
+    out = parted(out, size, x.shape[2], 1).movedim(1, 0)
     for weight, apply in zip(weights, (torch.mul, torch.add), strict=True):
         out = out if weight is None else apply(out, weight.view(-1, *[1] * (x.dim() - 3)))
     return out, mean.view(size, -1), rstd.view(size, -1)
@@ -256,11 +275,11 @@ def batch_norm_back(operator: Any, size: Any, given: Given) -> Any:
         scaled = gradient if weight is None else gradient * weight.tensor.view(spread)
         own = {"input": channels_as_one(x), "grad_out": channels_as_one(scaled), "weight": None}
         own |= {"save_mean": mean.flatten(), "save_invstd": rstd.flatten()}
-        of_input = operator(**{**told, **own})[0].unflatten(1, (size, x.shape[2])).movedim(1, 0)
+        of_input = parted(operator(**{**told, **own})[0], size, x.shape[2], 1).movedim(1, 0)
         mean, rstd = (each.view(size, *spread) for each in (mean, rstd))
     else:
         own = {"input": x.flatten(0, 1), "grad_out": gradient.flatten(0, 1)}
-        of_input = operator(**{**told, **own})[0].unflatten(0, (size, x.shape[1]))
+        of_input = parted(operator(**{**told, **own})[0], size, x.shape[1])
         mean, rstd = (given[name].tensor.view(spread) for name in ("running_mean", "running_var"))
         rstd = (rstd + given["eps"]).rsqrt()
     axes = [1, *range(3, x.dim())]
@@ -301,8 +320,7 @@ def rules() -> dict[Any, Rule]:
     """The rule of each operator."""
     front = (
         "cat.default", "gather.default", "scatter.value", "scatter.src", "scatter.reduce", "scatter.value_reduce",
-        "scatter_add.default", "scatter_reduce.two", "slice_backward.default", "unfold_backward.default",
-        "gelu_backward.default",
+        "scatter_add.default", "scatter_reduce.two", "slice_backward.default", "gelu_backward.default",
     )  # fmt: skip
     matrices = (
         "linalg_cholesky_ex.default", "linalg_inv_ex.default", "_linalg_det.default", "_linalg_slogdet.default",
@@ -324,6 +342,7 @@ def rules() -> dict[Any, Rule]:
         found |= {named(f"upsample_{name}{end}.default"): partial(folded, rank=rank) for end in ("", "_backward")}
     return found | {
         ATEN.index_add.default: partial(in_front, alone=("index",)),
+        ATEN.unfold_backward.default: with_samples,
         ATEN.embedding_dense_backward.default: embedded,
         ATEN.new_empty_strided.default: strided,
         ATEN.embedding.default: looked_up,

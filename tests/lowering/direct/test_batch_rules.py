@@ -143,6 +143,38 @@ def test_a_batch_of_a_function_varies(name: str) -> None:
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+IMAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "convolution": lambda r: F.conv1d(r, torch.ones(2, 3, 2)),
+    "convolution of one": lambda r: F.conv1d(r[None], torch.ones(2, 3, 2)),
+    "group norm": lambda r: F.group_norm(r[None], 3),
+    "pooling": lambda r: F.max_pool1d(r[None], 2),
+    "resizing": lambda r: F.interpolate(r[None], scale_factor=2),
+    "inverse": lambda r: torch.linalg.inv(r[:, :3] + 3 * torch.eye(3)),
+    "determinant": lambda r: torch.linalg.det(r[:, :3]),
+    "decomposition": lambda r: torch.linalg.qr(r).R.abs(),
+    "solution": lambda r: torch.linalg.solve(r[:, :3] + 3 * torch.eye(3), r),
+    "Cholesky": lambda r: torch.linalg.cholesky(r @ r.t() + 3 * torch.eye(3)),
+    "singular values": lambda r: torch.linalg.svdvals(r),
+    "a joined gradient": lambda r: grad(lambda t: torch.cat([t, t[:1]]).gather(0, ROW).square().sum())(r),
+    "layer norm": lambda r: F.layer_norm(r, (4,)),
+    "attention": lambda r: F.scaled_dot_product_attention(r[None, None], r[None, None], r[None, None]),
+}
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *IMAGES])
+def test_a_batch_of_nothing_is_that_of_eager_or_refused(name: str) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return vmap((FUNCTIONS | IMAGES)[name])(x)
+
+    program = irkit.to_onnx(model, (torch.randn(2, 3, 4),), dynamic_shapes=N, capture="direct")
+    x = torch.randn(0, 3, 4)
+    try:
+        found = program(x)
+    except irkit.ContractError:
+        return
+    torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-5)
+
+
 def test_the_batch_may_be_any_axis() -> None:
     def model(x: torch.Tensor) -> Any:
         behind = vmap(lambda r: F.layer_norm(r, (5,)), in_dims=2, out_dims=1)(x)
