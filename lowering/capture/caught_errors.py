@@ -14,9 +14,8 @@ from lowering.capture.guards.guards import line_at
 from lowering.capture.patches.zero_questions import Heard, user_frame
 from lowering.errors import CaptureError
 from lowering.records.programs import first_line
+from lowering.records.torch_internals import MODULES_OF_TRACING, C
 
-TRACING = ("torch._subclasses", "torch.fx", "torch._dynamo", "torch._export", "torch.export", "torch.utils")
-"""The modules of torch whose errors are those of tracing, which eager does not raise."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -62,7 +61,7 @@ class Caught(TorchFunctionMode):
 
 def may_differ(error: Exception, given: Any) -> bool:
     """Whether eager may raise no such error, at some sizes or for some data."""
-    own = isinstance(error, IrkitError | NotImplementedError) or type(error).__module__.startswith(TRACING)
+    own = isinstance(error, IrkitError | NotImplementedError) or type(error).__module__.startswith(MODULES_OF_TRACING)
     return own or (not isinstance(error, AttributeError) and varies(given))
 
 
@@ -71,7 +70,7 @@ def varies(given: Any) -> bool:
     if isinstance(given, SYMBOLIC):
         return True
     if isinstance(given, torch.Tensor):
-        with torch._C.DisableTorchFunction():
+        with C.DisableTorchFunction():
             return any(isinstance(size, torch.SymInt) for size in given.shape)
     if isinstance(given, dict):
         return varies(tuple(given.values()))

@@ -46,6 +46,8 @@ from torch.utils._sympy import functions as torch_functions
 
 C: Any = torch._C
 """torch's own extension module: dispatch keys and their tables."""
+MODULES_OF_TRACING = ("torch._subclasses", "torch.fx", "torch._dynamo", "torch._export", "torch.export", "torch.utils")
+"""The modules of torch whose errors are those of tracing, which eager does not raise."""
 to_dlpack: Any = C._to_dlpack
 """The DLPack capsule of a tensor, which torch.utils.dlpack offers without naming it."""
 from_capsule: Any = C._from_dlpack
@@ -119,6 +121,7 @@ __all__ = [
     "LOGGER_OF_SIZES",
     "MADE_OF_OTHERS",
     "MADE_OF_OTHERS_BUT_FOR_GRADIENTS",
+    "MODULES_OF_TRACING",
     "PREDISPATCH",
     "PROXY_KEY",
     "TRANSFORMS",
