@@ -61,7 +61,7 @@ class Caught(TorchFunctionMode):
 
 def may_differ(error: Exception, given: Any) -> bool:
     """Whether eager may raise no such error, at some sizes or for some data."""
-    unmet = isinstance(error, RuntimeError) and type(error) is not RuntimeError  # a tensor without numbers has no kernel
+    unmet = isinstance(error, RuntimeError) and type(error) is not RuntimeError  # no kernel without numbers
     own = unmet or isinstance(error, IrkitError) or type(error).__module__.startswith(MODULES_OF_TRACING)
     return own or (not isinstance(error, AttributeError) and varies(given))
 
