@@ -219,7 +219,7 @@ EFFECTS = (
 
 
 def constant_of(node: Any) -> Any:
-    """The value of a constant; the graph of a function for one."""
+    """The value of a constant; the name of one that is a function."""
     if "value" not in node.attributeNames():
         return node.s("name") if "name" in node.attributeNames() else None
     return node.output().toIValue()

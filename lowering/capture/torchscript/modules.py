@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ class Scripted(torch.nn.Module):
         super().__init__()
         self.__dict__["script"] = script
         self.__dict__["branches"] = branches
-        self.training = script.training
+        self.training = getattr(script, "training", False)  # a frozen module has no mode
         for name, each in script._parameters.items():
             kept = each if each is None or isinstance(each, torch.nn.Parameter) else parameter_of(each)
             self._parameters[name] = kept  # register_parameter refuses names that the script has
@@ -31,6 +32,9 @@ class Scripted(torch.nn.Module):
             self._modules[name] = Scripted(each, branches) if isinstance(each, torch.jit.ScriptModule) else each
         if script._c._has_method("forward"):
             self.__dict__["forward"] = method_of(self, script._c._get_method("forward"))
+        for hooks in ("_forward_pre_hooks", "_forward_hooks"):  # those of children stand in the graph
+            for key, hook in script.__dict__[hooks].items():
+                self.__dict__[hooks][key] = function_of(hook, branches=branches)
 
     def __getattr__(self, name: str) -> Any:
         for kept in ("_parameters", "_buffers", "_modules"):
@@ -76,8 +80,9 @@ def function_of(function: Any, first: tuple[Any, ...] = (), branches: bool = Fal
 
 
 def owner_of(method: torch.ScriptMethod, branches: bool = False) -> torch.nn.Module:
-    """The module that a method of TorchScript belongs to, with that method as its forward."""
+    """The module that a method of TorchScript belongs to, with that method as its forward, and no hooks."""
     made = Scripted(wrap_cpp_module(method.owner), branches)
+    made.__dict__.update(_forward_pre_hooks=OrderedDict(), _forward_hooks=OrderedDict())
     made.__dict__["forward"] = method_of(made, method)
     return made
 

@@ -232,6 +232,53 @@ def test_sizes_that_a_trace_computes_by_tensors_vary(name: str) -> None:
         torch.testing.assert_close(program(x), traced(x), rtol=1e-6, atol=1e-6)
 
 
+def five_times(module: Any, args: typing.Tuple[torch.Tensor], made: torch.Tensor) -> torch.Tensor:  # noqa: UP006
+    return made * 5
+
+
+def shifted(module: Any, args: typing.Tuple[torch.Tensor]) -> typing.Tuple[torch.Tensor]:  # noqa: UP006
+    return (args[0] + 3,)
+
+
+class Simple(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+    @torch.jit.export
+    def halved(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) / 2
+
+
+def hooked() -> Simple:
+    model = Simple()
+    model.register_forward_hook(five_times)
+    model.register_forward_pre_hook(shifted)
+    return model
+
+
+@pytest.mark.parametrize("capture", WAYS)
+def test_hooks_that_were_scripted_run(capture: Any, tmp_path: Path) -> None:
+    script = torch.jit.script(hooked())
+    torch.jit.save(script, tmp_path / "hooked.pt")
+    for model in (script, torch.jit.load(tmp_path / "hooked.pt"), Holding(script), torch.jit.script(Holding(hooked()))):
+        program = irkit.to_onnx(model, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture=capture)
+        x = torch.randn(2, 3)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
+    plain = irkit.to_onnx(script.halved, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture=capture)
+    torch.testing.assert_close(plain(x), script.halved(x), rtol=1e-5, atol=1e-6)
+
+
+def test_frozen_modules_are_taken() -> None:
+    frozen = torch.jit.freeze(torch.jit.script(attending()))
+    program = irkit.to_onnx(frozen, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},))
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(program(x), frozen(x), rtol=1e-5, atol=1e-6)
+
+
 def forked(x: torch.Tensor) -> torch.Tensor:
     return torch.jit.wait(torch.jit.fork(torch.relu, x))
 
