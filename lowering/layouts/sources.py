@@ -15,6 +15,7 @@ import torch
 from irkit.errors import IrkitError
 from irkit.support.arguments import path_of
 from lowering.errors import CaptureError
+from lowering.records.programs import first_line
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 BESIDE = (
@@ -162,11 +163,6 @@ def read_model(kind: Any, folder: Path) -> Any:
                 hint="name no task, which makes the model that was saved; or load the model, and give that",
             )
     return model
-
-
-def first_line(error: Exception) -> str:
-    """What an error says first."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def class_of(transformers: Any, said: Mapping[str, Any], task: str | None) -> Any:

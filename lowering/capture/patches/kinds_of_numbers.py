@@ -33,6 +33,7 @@ import passes
 from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
+from lowering.records.module_kinds import kinds_of_parts
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 """What a number of each kind of torch's is in eager."""
@@ -309,20 +310,10 @@ def is_filled(cell: types.CellType) -> bool:
 
 def own_spaces(module: torch.nn.Module | None) -> Iterator[dict[str, Any]]:
     """The globals of a model's functions that stand in no module of Python, as those of code that is executed do."""
-    parts: dict[Any, Any] = {} if module is None else {module: None}
-    kinds: dict[type, None] = {}
-    level = [*parts]
-    for part in level:  # which grows; in this way a module more takes no call
-        kinds[type(part)] = None
-        children = part._modules
-        for name in children:
-            child = children[name]
-            if child is not None and child not in parts:
-                parts[child] = None
-                level += (child,)
-    for part in level[:1]:
-        yield from globals_in(part.__dict__)
-    for kind in {base: None for each in kinds for base in each.__mro__}:
+    if module is None:
+        return
+    yield from globals_in(module.__dict__)
+    for kind in {base: None for each in kinds_of_parts(module) for base in each.__mro__}:
         if kind.__module__ == "builtins" or is_modelling(kind.__module__):  # as a class is that exec() makes
             yield from globals_in(vars(kind))
 

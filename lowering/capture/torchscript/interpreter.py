@@ -23,8 +23,7 @@ from lowering.capture.torchscript.on_numbers import (
     ON_CONTAINERS,
     ON_NUMBERS,
     ON_TENSORS,
-    larger,
-    smaller,
+    extreme,
 )
 from lowering.errors import CaptureError
 
@@ -521,8 +520,8 @@ OF_SCRIPT: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "prim::data": lambda node, x: tensor_of(x).detach(),
         "prim::type": lambda node, device: device.type,
         "prim::index": lambda node, device: device.index,
-        "prim::min": lambda node, *given: smaller(*given),
-        "prim::max": lambda node, *given: larger(*given),
+        "prim::min": lambda node, *given: extreme(torch.sym_min)(*given),
+        "prim::max": lambda node, *given: extreme(torch.sym_max)(*given),
         "prim::abs": lambda node, x: abs(x),
         "prim::rangelist": lambda node, count: list(range(count)),
         "prim::CreateObject": created,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from lowering.capture.torchscript.interpreter import run_graph
+from lowering.records.module_kinds import kinds_of_parts
 from lowering.records.torch_internals import wrap_cpp_module
 
 
@@ -95,22 +96,7 @@ def without_scripts(module: torch.nn.Module, branches: bool = False) -> torch.nn
 
 def has_scripts(module: torch.nn.Module) -> bool:
     """Whether a module is TorchScript, or has a part that is."""
-    kinds: dict[type, None] = {}
-    parts: dict[torch.nn.Module, None] = {module: None}
-    level = [module]
-    for part in level:  # which grows; in this way a module more takes no call
-        kind = type(part)
-        if kind not in kinds:
-            if issubclass(kind, torch.jit.ScriptModule):
-                return True
-            kinds[kind] = None
-        children = part._modules
-        for name in children:
-            child = children[name]
-            if child is not None and child not in parts:
-                parts[child] = None
-                level += (child,)
-    return False
+    return any(issubclass(kind, torch.jit.ScriptModule) for kind in kinds_of_parts(module))
 
 
 def replaced(module: torch.nn.Module, branches: bool) -> torch.nn.Module:

@@ -7,6 +7,7 @@ What an operator means: torch/csrc/jit/runtime/register_prim_ops.cpp.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -43,11 +44,6 @@ def as_float(x: Any) -> Number:
     return float(x) if isinstance(x, str) else torch.sym_float(x)
 
 
-def as_bool(x: Any) -> bool:
-    """aten::Bool: whether it is true."""
-    return bool(x)
-
-
 def true_division(a: Number, b: Number) -> Number:
     """aten::div of numbers, whose result is a float."""
     return a / b
@@ -60,8 +56,8 @@ def divided(a: Number, b: Number, rounding_mode: str | None = None) -> Number:
     return a // b if rounding_mode == "floor" else torch.sym_int(a / b)
 
 
-def added(a: Any, b: Any, alpha: Number = 1) -> Any:
-    """a + alpha * b, of numbers, or of lists and texts, which it joins."""
+def added(a: Number, b: Number, alpha: Number = 1) -> Number:
+    """a + alpha * b"""
     return a + b if alpha == 1 else a + alpha * b
 
 
@@ -70,24 +66,13 @@ def subtracted(a: Number, b: Number, alpha: Number = 1) -> Number:
     return a - b if alpha == 1 else a - alpha * b
 
 
-def smaller(a: Any, b: Any = None) -> Any:
-    """prim::min of two numbers, or of the numbers of a list."""
-    if b is not None:
-        return torch.sym_min(a, b)
-    made = a[0]
-    for each in a[1:]:
-        made = torch.sym_min(made, each)
-    return made
+def extreme(of_two: Callable[[Any, Any], Any]) -> Callable[..., Number]:
+    """prim::min or prim::max of two numbers, or of the numbers of a list."""
 
+    def call(a: Any, *b: Any) -> Number:
+        return functools.reduce(of_two, (a, *b) if b else a)
 
-def larger(a: Any, b: Any = None) -> Any:
-    """prim::max of two numbers, or of the numbers of a list."""
-    if b is not None:
-        return torch.sym_max(a, b)
-    made = a[0]
-    for each in a[1:]:
-        made = torch.sym_max(made, each)
-    return made
+    return call
 
 
 def rooted(x: Number) -> Number:
@@ -178,7 +163,7 @@ ON_TENSORS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "IntImplicit": as_int,
         "Float": as_float,
         "FloatImplicit": as_float,
-        "Bool": as_bool,
+        "Bool": bool,
         "ScalarImplicit": lambda x: x.item(),
         "item": lambda x: x.item(),
         "is_floating_point": lambda x: x.is_floating_point(),
