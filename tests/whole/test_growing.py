@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from irkit.errors import EvaluateError
 from irkit.onnx.writing.models import to_proto
 from passes import optimize, prepare
 from tests.support.growing import FAMILIES
+from tests.support.timing import spent
 
 SMALL, LARGE = 50, 200
 """Nodes, more or less: the second model is four times as large as the first."""
@@ -30,9 +30,9 @@ def steps(model: Any) -> tuple[dict[str, float], dict[str, int]]:
     data = model.SerializeToString()
 
     def timed(name: str, action: Callable[[], Any]) -> Any:
-        began = time.process_time()
-        found = action()
-        seconds[name] = time.process_time() - began
+        with spent() as cost:
+            found = action()
+        seconds[name] = cost.seconds
         return found
 
     graph = timed("load", lambda: irkit.load(data))

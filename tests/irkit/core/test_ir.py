@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
-import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from irkit.core.ir import substitute
 from irkit.ops import stubs
 from irkit.ops.schemas import names, spec
 from tests.support.draws import TIMES
+from tests.support.timing import spent
 
 X = tensor("f32", "batch", 64)
 
@@ -345,11 +345,11 @@ def test_a_deep_chain_needs_no_recursion(length: int) -> None:
 
 def test_the_cost_of_a_value_does_not_grow() -> None:
     def cost(length: int) -> float:
-        start = time.process_time()
-        graph = chain(length)
-        _ = graph.digest
-        str(graph)
-        return (time.process_time() - start) / length
+        with spent() as cost:
+            graph = chain(length)
+            _ = graph.digest
+            str(graph)
+        return cost.seconds / length
 
     few = min(cost(2_000) for _ in range(5))
     assert cost(50_000) < 4 * few

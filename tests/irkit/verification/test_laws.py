@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from irkit import verify as verified
 from irkit.core.attributes import freeze
 from irkit.core.types import DType, Tensor, Tuple
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from tests.support.timing import spent
 
 X = tensor("f32", "batch", 64)
 
@@ -230,9 +230,9 @@ def test_a_shared_body_is_visited_once() -> None:
     for _ in range(20):
         z = param(X)
         nested = Graph((z,), (irkit.call_graph(nested, irkit.call_graph(nested, z)),))
-    start = time.process_time()
-    verified(nested)
-    assert time.process_time() - start < 2
+    with spent() as cost:
+        verified(nested)
+    assert cost.seconds < 2
 
 
 def test_ten_thousand_operators_take_less_than_a_second() -> None:
@@ -242,9 +242,9 @@ def test_ten_thousand_operators_take_less_than_a_second() -> None:
     graph = of(result, x)
     seconds = []
     for _ in range(3):
-        start = time.process_time()
-        verified(graph)
-        seconds.append(time.process_time() - start)
+        with spent() as cost:
+            verified(graph)
+        seconds.append(cost.seconds)
     assert min(seconds) < 1
 
 

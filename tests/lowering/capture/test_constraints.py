@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 import irkit
 from lowering.capture.capture import capture
 from lowering.capture.widen import MANY
+from tests.support.timing import spent
 
 
 class Halved(torch.nn.Module):
@@ -55,16 +55,15 @@ def test_what_is_added_to_torch_s_time_grows_with_the_conditions_alone(monkeypat
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         nonlocal inside
-        start = time.process_time()
-        try:
-            return export(*args, **kwargs)
-        finally:
-            inside += time.process_time() - start
+        with spent() as cost:
+            found = export(*args, **kwargs)
+        inside += cost.seconds
+        return found
 
     monkeypatch.setattr(torch.export, "export", timed)
     args = tuple(torch.randn(size) for size in (5, 6, 7))
-    start = time.process_time()
-    captured = capture(Asking(), args, dynamic_shapes={"x": {0: "b"}, "y": {0: "c"}, "z": {0: "d"}})
-    own = time.process_time() - start - inside
+    with spent() as whole:
+        captured = capture(Asking(), args, dynamic_shapes={"x": {0: "b"}, "y": {0: "c"}, "z": {0: "d"}})
+    own = whole.seconds - inside
     assert len(captured.guards) > MANY and len(captured.attempts) == 1
     assert own < 2 * inside
