@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.rows import GrowingList
+from lowering.control_flow.ragged import GrowingList
 from lowering.control_flow.values import NUMBERS, Outer, as_complex, as_real, as_tensor, is_of_data, is_open
 from lowering.direct.functions.arrays import Array
 from lowering.direct.functions.mixed_kinds import may_be_number, note_number

@@ -11,7 +11,7 @@ import torch
 
 from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
-from lowering.control_flow.rows import GrowingList
+from lowering.control_flow.ragged import GrowingList
 from lowering.control_flow.shared_memory import Left, link_alike, link_results, memories_around, refuse_twice
 from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
 

@@ -21,6 +21,7 @@ from lowering.control_flow.branches import (
 from lowering.control_flow.pieces import Pieces
 from lowering.control_flow.ragged import (
     Column,
+    GrowingList,
     Ragged,
     among_first,
     begun_with,
@@ -31,7 +32,7 @@ from lowering.control_flow.ragged import (
     with_lengths,
     with_totals,
 )
-from lowering.control_flow.rows import Element, GrowingList, GrownList, Rows, gained_rows
+from lowering.control_flow.rows import Element, GrownList, Rows, gained_rows
 from lowering.control_flow.shared_memory import (
     Left,
     forget,

@@ -1,5 +1,5 @@
-"""Lists that gain tensors of unequal lengths in a loop on data: the tensors are joined round by round, in a variable
-that the loop carries, and the list gains their lengths."""
+"""Lists that grow in a loop on data. Where they gain tensors of unequal lengths, the tensors are joined round by round,
+in a variable that the loop carries, and the list gains their lengths."""
 
 from __future__ import annotations
 
@@ -11,12 +11,93 @@ import torch
 
 from irkit import dims
 from lowering.control_flow.pieces import Blocks, Pieces
-from lowering.control_flow.rows import Element, GrowingList, Rows, row, same_number
+from lowering.control_flow.rows import Element, GrownList, Open, Rows, elements_of, row, same_number
 from lowering.control_flow.values import Leaf, Slot, as_tensor, dynamic, user_line
 from lowering.direct.sizes import SizeNode, size_of
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
+
+
+class GrowingList(list[Any]):
+    """A list in a round of a loop on data: what the round appends is noted. Of what was there before only the last
+    element is at hand, which `last` gives. Where it gains all elements of another list whose length varies, `spliced`
+    says what these are, and one tensor of them is what is gained. `joined` has what was appended and is joined."""
+
+    def __init__(self, name: str, last: Callable[[], Any]) -> None:
+        super().__init__()
+        self.name, self.last = name, last
+        self.gained: list[Any] = []
+        self.joined: list[Any] = []
+        self.at_front = False
+        self.spliced: Element | None = None
+
+    def append(self, element: Any) -> None:
+        self.extend([element])
+
+    def extend(self, elements: Iterable[Any]) -> None:
+        if self.at_front:
+            self.refused()
+        if isinstance(elements, GrownList):
+            (whole, *rest), self.spliced = elements.wholes(), elements.element
+            if rest or self.gained or not isinstance(whole, torch.Tensor) or whole.dim() != 1:
+                self.refused()
+            self.gained.append(whole)
+        elif self.spliced is not None:
+            self.refused()
+        else:
+            self.gained.extend(elements)
+
+    def insert(self, place: Any, element: Any) -> None:
+        if type(place) is not int or place != 0 or (self.gained and not self.at_front):
+            self.refused()
+        self.at_front = True
+        self.gained.append(element)
+
+    def __iadd__(self, elements: Iterable[Any]) -> GrowingList:
+        self.extend(elements)
+        return self
+
+    def copy(self) -> GrowingList:
+        return self
+
+    def begun(self) -> GrowingList:
+        """The list as a branch in the round finds it, which notes what the branch appends."""
+        return GrowingList(self.name, lambda: self[-1])
+
+    def told(self) -> list[Any]:
+        """What a branch appended. Raises CaptureError where it did so at the front, or all elements of another list."""
+        if self.at_front or self.spliced is not None:
+            self.refused()
+        return self.gained
+
+    def __getitem__(self, place: Any) -> Any:
+        if type(place) is not int or place != -1 or self.at_front:
+            self.refused()
+        if self.spliced is not None:
+            self.refused()
+        return self.gained[-1] if self.gained else self.last()
+
+    def refused(self, *_: Any, **__: Any) -> Any:
+        """Raises CaptureError: nobody knows yet what is in it."""
+        raise CaptureError(
+            f"the list {self.name!r} grows in a loop on data, and is read in it",
+            source=user_line(),
+            hint="carry what is read in a variable of its own",
+        )
+
+    __setitem__ = __delitem__ = __len__ = __iter__ = __contains__ = __add__ = __radd__ = __bool__ = refused
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __mul__ = __rmul__ = __imul__ = __reversed__ = refused
+    pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
+
+
+def open_len(given: Any, plain: Callable[[Any], Any] = len) -> Any:
+    """len(...), by a function that gives it of what is not open."""
+    elements = elements_of(given)
+    return elements.length if isinstance(elements, Open) else plain(given)
+
+
+# ---------------------------------------------------------------------------------------------- unequal lengths
 
 
 @attrs.frozen(eq=False)

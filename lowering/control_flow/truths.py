@@ -13,10 +13,10 @@ import torch
 from lowering.capture.patches import kept_sizes
 from lowering.capture.patches.kinds_of_numbers import PLAIN, type_in
 from lowering.control_flow.branches import Branches
+from lowering.control_flow.ragged import open_len
 from lowering.control_flow.rows import (
     GrownList,
     open_enumerate,
-    open_len,
     open_range,
     open_reversed,
     open_split,
