@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+import os
+import sys
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -17,6 +21,7 @@ from lowering.direct.functions.mixed_kinds import may_be_number, note_number
 from lowering.direct.tensors import Traced
 from lowering.records.torch_internals import pytree
 
+HERE = f"{Path(__file__).parent}{os.sep}"
 CONTAINERS = (list, dict, set)
 MISSING = object()
 PASSED = (torch.Tensor, Array, *NUMBERS, list, tuple, dict)
@@ -24,11 +29,12 @@ PASSED = (torch.Tensor, Array, *NUMBERS, list, tuple, dict)
 
 
 class Again(Exception):
-    """A body has other slots than were asked of it, and is to be traced anew with these."""
+    """A body has other slots than were asked of it, and is to be traced anew with these; `of` is the loop or branch
+    whose body that is, which may be one around that which is being traced."""
 
-    def __init__(self, slots: Any) -> None:
+    def __init__(self, slots: Any, of: object) -> None:
         super().__init__("other slots")
-        self.slots = slots
+        self.slots, self.of = slots, of
 
 
 @attrs.define(eq=False)
@@ -158,13 +164,15 @@ def is_operand(value: Any) -> bool:
 @attrs.define(eq=False)
 class Written:
     """An object that bodies may write in place: `original`, and the `copy` that the body at hand writes in its stead.
-    `same` says for each body whether its variable was that object in the end, `changed` whether any wrote it."""
+    `same` says for each body whether its variable was that object in the end, `changed` whether any wrote it; `gains`
+    how many elements bodies appended to a list, -1 for one that did something else."""
 
     original: Any
     inside: Any = None
     copy: Any = None
     same: list[bool] = attrs.field(factory=list)
     changed: bool = False
+    gains: list[int] = attrs.field(factory=list)
 
     def begin(self, inside: Any) -> Any:
         """The copy for one body, of the stand-in of the object."""
@@ -179,11 +187,21 @@ class Written:
         """What the object holds at the end of a body."""
         if not isinstance(self.copy, torch.Tensor):
             self.changed = True
-            return self.copy.told() if isinstance(self.copy, GrowingList) else self.copy
+            if isinstance(self.copy, GrowingList):
+                return self.copy.told()
+            if isinstance(self.copy, list):
+                same = all(map(operator.is_, self.inside, self.copy)) and len(self.copy) >= len(self.inside)
+                self.gains.append(len(self.copy) - len(self.inside) if same else -1)
+            return self.copy
         handle = self.copy.handle if isinstance(self.copy, Traced) else None
         wrote = self.copy._version > 0 if handle is None else handle.memory.version > 0
         self.changed = self.changed or wrote
         return self.copy if wrote else self.inside
+
+    @property
+    def is_longer_on_one_way(self) -> bool:
+        """Whether the last two bodies did nothing to a list but append, one more than the other."""
+        return len(self.gains) > 1 and min(self.gains[-2:]) >= 0 and self.gains[-2] != self.gains[-1]
 
     def end(self, new: Any) -> Any:
         """The object itself, which holds what the bodies made of their copies."""
@@ -199,6 +217,27 @@ class Written:
             self.original.clear()
             self.original.update(new)
         return self.original
+
+
+class Carrier:
+    """A loop or branch, which follows the lists that its bodies write."""
+
+    places: dict[int, Written]
+
+    def carries(self, held: Any) -> bool:
+        """Whether a list is what the body at hand writes in the stead of one of its variables."""
+        return any(each.copy is held for each in self.places.values())
+
+
+def is_carried(held: Any) -> bool:
+    """Whether a loop or branch whose body is being traced follows a list; others are the body's own."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        around = frame.f_locals.get("self") if frame.f_code.co_filename.startswith(HERE) else None
+        if isinstance(around, Carrier) and around.carries(held):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_copied(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -10,21 +10,50 @@ import attrs
 import torch
 
 from lowering.capture.inputs.side_effects import refuse_side_effects
-from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
-from lowering.control_flow.ragged import GrowingList
+from lowering.control_flow.bodies import (
+    MISSING,
+    Again,
+    Carrier,
+    Operands,
+    Written,
+    attributes_kept,
+    is_carried,
+    is_copied,
+    undone,
+)
+from lowering.control_flow.ragged import GrowingList, followed_lists, longer_list
+from lowering.control_flow.rows import GrownList
 from lowering.control_flow.shared_memory import Left, link_alike, link_results, memories_around, refuse_twice
-from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
+from lowering.control_flow.values import (
+    Grows,
+    Mismatch,
+    Moved,
+    Slot,
+    Undefined,
+    Unset,
+    merged_slot,
+    outputs,
+    rebuilt,
+    slot_of,
+    truth,
+)
+from lowering.direct.sizes import SizeNode
+from lowering.direct.tensors import Traced
 
 WHERE = ("where the condition holds", "where it does not")
 ONE = "has a value in one branch only of a condition on data"
+GROWN = "a list that grows"
+"""What a branch gives for the list itself, which is the same behind it."""
 TRIES = 4
 Attributes = Sequence[tuple[Any, str]]
 
 
 @attrs.define(eq=False)
-class Branches:
+class Branches(Carrier):
     """Two branches of one test. `given` are the operands of both, `params` their names; `names` those of the results,
-    none where a branch gives the result of the function; `written` says which operands are written in place."""
+    none where a branch gives the result of the function; `written` says which operands are written in place, `most`
+    how many elements a branch appends at most to those that are lists which grow in a loop, or of which one way makes
+    more than the other: the latter are `lists`."""
 
     test: Any
     sides: tuple[Callable[..., Any], Callable[..., Any]]
@@ -39,6 +68,8 @@ class Branches:
     params: tuple[str, ...] = ()
     kept: list[Written | None] = attrs.field(factory=list)
     left: list[list[Left]] = attrs.field(factory=list)
+    most: dict[int, int] = attrs.field(factory=dict)
+    lists: Set[int] = frozenset()
 
     def run(self) -> Any:
         """The results, as the branch that is taken gives them."""
@@ -46,9 +77,12 @@ class Branches:
         if not self.params:
             code = self.sides[0].__code__
             self.params = code.co_varnames[: code.co_argcount]
+        self.given = tuple(followed_lists(self.params, self.given, self.written))
         for place, (name, value) in enumerate(zip(self.params, self.given, strict=True)):
             if name in self.written and is_copied(value):
                 self.places[place] = Written(value)
+            elif name in self.written and isinstance(value, GrownList):
+                self.places[place], self.lists = Written(value), {*self.lists, place}
         self.kept = written_attributes(self.attributes)
         refuse_twice([(self.params[i], self.given[i]) for i in self.places])
         self.operands.gather(list(self.given))
@@ -63,7 +97,12 @@ class Branches:
                     found = torch.ops.higher_order.cond(test, *bodies, self.operands.passed)
                 break
             except Again as asked:
+                if asked.of is not self:
+                    raise
                 self.slots = asked.slots
+            except Grows as told:
+                own = next((each for each in self.places.values() if each.copy is told.held), None)
+                raise told if own is None else Grows.of(told, own.original) from None
         return self.results(iter(found[1:]))
 
     def body(self, place: int) -> Callable[..., Any]:
@@ -81,7 +120,11 @@ class Branches:
         """What a branch leaves: its results, what the objects hold that it may write, and the attributes."""
         given = [self.operands.swapped(value, inside) for value in self.given]
         for place, each in self.places.items():
-            given[place] = each.begin(given[place])
+            if place in self.lists:
+                each.inside, each.copy = given[place], GrowingList.of(self.params[place], given[place])
+                given[place] = each.copy
+            else:
+                given[place] = each.begin(given[place])
         bound = self.operands.rebound(side, inside)
         own = [each for place, each in enumerate(given) if place not in self.places]
         with refuse_side_effects(side, bound, self.given, own), attributes_kept(self.attributes):
@@ -93,22 +136,41 @@ class Branches:
             after = end_attributes(self.attributes, self.kept)
         found = list(result) if self.names else [result]
         by_name = {self.params[place]: each for place, each in self.places.items()}
+        written = [each.copy for each in self.places.values()]
         for number, name in enumerate(self.names or [""]):
-            if isinstance(found[number], GrowingList) and found[number] is not copy_of(by_name.get(name)):
-                found[number].refused()
+            held, own = found[number], copy_of(by_name.get(name))
+            if isinstance(held, GrowingList) and held is not own and any(held is each for each in written):
+                held.refused()
             if name in by_name:
                 by_name[name].same.append(found[number] is by_name[name].copy)
-        contents = [each.content() for each in self.places.values()]
-        copies = {id(each.copy): content for each, content in zip(self.places.values(), contents, strict=True)}
+        contents: list[Any] = []
+        copies: dict[int, Any] = {}
+        for place, each in self.places.items():
+            content = each.content()
+            if isinstance(each.copy, GrowingList):
+                contents += self.appended(place, content)
+                copies[id(each.copy)] = GROWN
+            else:
+                contents.append(content)
+                copies[id(each.copy)] = content
         found = [copies.get(id(each), each) for each in found]
         every = [self.operands.outside(each, inside) for each in (*found, *contents, *after)]
         around = memories_around(*both)
         self.left.append([Left.of(name, each, around) for name, each in zip(self.every(), every, strict=True)])
         return every
 
+    def appended(self, place: int, elements: Sequence[Any]) -> list[Any]:
+        """What a branch appends to a list, and nothing for what only the other one does. Raises Again where the other
+        was traced as one that appends less."""
+        known = self.most.get(place)
+        self.most[place] = most = max(len(elements), known or 0)
+        if known is not None and most > known:
+            raise Again(None, self)
+        return [*elements, *(Undefined(self.params[place], ONE) for _ in range(most - len(elements)))]
+
     def every(self) -> list[str]:
         """The names of what a branch leaves."""
-        written = [self.params[place] for place in self.places]
+        written = [self.params[place] for place in self.places for _ in range(self.most.get(place, 1))]
         return [*(self.names or [""]), *written, *(name for _, name in self.attributes)]
 
     def slots_of(self, place: int, values: Sequence[Any]) -> Sequence[Slot]:
@@ -116,10 +178,14 @@ class Branches:
         if place == 0:
             self.first[:] = values
             return [slot_of(each) for each in values] if self.slots is None else self.slots
-        found = [merged_slot(n, a, b, WHERE) for n, a, b in zip(self.every(), self.first, values, strict=True)]
+        try:
+            found = [merged_slot(n, a, b, WHERE) for n, a, b in zip(self.every(), self.first, values, strict=True)]
+        except Mismatch as told:
+            grown = next((each for each in self.places.values() if each.is_longer_on_one_way), None)
+            raise told if grown is None else Grows.of(told, grown.original) from None
         before = [slot_of(each) for each in self.first] if self.slots is None else self.slots
         if found != before:
-            raise Again(found)
+            raise Again(found, self)
         return found
 
     def results(self, tensors: Iterator[torch.Tensor]) -> Any:
@@ -132,18 +198,50 @@ class Branches:
         ]
         contents = []
         for place, each in self.places.items():
-            content = each.end(rebuilt(next(slots), tensors, partial(Undefined, self.params[place], ONE)))
+            unknown = partial(Undefined, self.params[place], ONE)
+            parts = [rebuilt(next(slots), tensors, unknown) for _ in range(self.most.get(place, 1))]
+            if place in self.lists:
+                content: Any = longer_list(self.params[place], each.original, parts)
+            else:
+                content = each.end(parts if place in self.most else parts[0])
             if self.params[place] in self.names and all(each.same[-2:]):
                 found[self.names.index(self.params[place])] = content
-            elif self.params[place] in self.names and isinstance(each.original, GrowingList):
-                each.original.refused()
-            contents.append(content)
+            elif self.params[place] in self.names and isinstance(each.copy, GrowingList):
+                each.copy.refused()
+            contents += parts if place in self.most else [content]
         for (holder, name), each in zip(self.attributes, self.kept, strict=True):
             set_attribute(holder, name, each, rebuilt(next(slots), tensors, partial(Undefined, name, ONE)))
         every = [*found, *contents, *(getattr(holder, name, None) for holder, name in self.attributes)]
         for left in self.left:
             link_results(left, every)
         return tuple(found) if self.names else found[0]
+
+
+def branch_results(
+    test: Any,
+    sides: tuple[Callable[..., Any], Callable[..., Any]],
+    given: tuple[Any, ...],
+    names: tuple[str, ...],
+    written: frozenset[str],
+    attributes: Attributes,
+    **more: Any,
+) -> Any:
+    """The results of a branch on data. A list to which one way appends more than the other has as many elements behind
+    it as data tells; in the round of a loop, which follows such a list itself, Grows is raised."""
+    lists: frozenset[int] = frozenset()
+    while True:
+        try:
+            return Branches(test, sides, given, names, written, attributes, lists=lists, **more).run()
+        except Grows as told:
+            place = next((i for i, each in enumerate(map(Moved.followed, given)) if each is told.held), None)
+            if place is None or not is_direct(test) or is_carried(told.held):
+                raise
+            lists |= {place}
+
+
+def is_direct(test: Any) -> bool:
+    """Whether direct capture traces what decides, and not torch.export."""
+    return type(test) is Traced or isinstance(getattr(test, "node", None), SizeNode)
 
 
 def copy_of(written: Written | None) -> Any:

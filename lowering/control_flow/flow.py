@@ -12,11 +12,21 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.kept_sizes import PLAIN_OF
-from lowering.control_flow.branches import Attributes, Branches
+from lowering.control_flow.branches import Attributes, branch_results
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, is_kept, not_, or_, traceable
-from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.control_flow.values import (
+    Maybe,
+    Mismatch,
+    OpenList,
+    Undefined,
+    Unset,
+    decider,
+    is_of_data,
+    is_open,
+    truth,
+)
 from lowering.direct.sizes import SizeNode
 
 __all__ = [
@@ -65,11 +75,12 @@ def branch(
     structures, element types or ranks; where one gives None, or the test is of a size, its answer for the example is a
     condition.
     """
+    test = decider(test)
     if not is_open(test):
         return then(*given) if test else otherwise(*given)
     sides = (then, otherwise)
     try:
-        return Branches(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes).run()
+        return branch_results(test, sides, given, tuple(names.split()), frozenset(written.split()), attributes)
     except Mismatch as told:
         if not is_kept(test, told):
             raise
@@ -97,7 +108,7 @@ def while_(
         if not is_open(left):
             if left:
                 return given
-            more = test(*given)
+            more = decider(test(*given))
             if not is_open(more):
                 if not more:
                     return given
@@ -133,7 +144,7 @@ def for_(
         left = given[place] if place is not None else False
         if is_open(left):
             sides = keep, stepping(step, element)
-            given = Branches(left, sides, given, params, frozenset(written.split()), attributes, params=params).run()
+            given = branch_results(left, sides, given, params, frozenset(written.split()), attributes, params=params)
         elif left:
             break
         else:
@@ -209,6 +220,8 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
     given, make = make, PLAIN_OF.get(make, make)
     known = make in (list, tuple, sum, len, max, min)
     found = elements_of(elements) if known else elements
+    if make is len and each is None and isinstance(found, OpenList):
+        return found.length
     if not known or not isinstance(found, Open):
         given = traceable(given) if make in (max, min) else given
         return given(elements if each is None else [each(element) for element in elements])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import attrs
 import torch
 
 from lowering.capture.inputs.side_effects import refuse_side_effects
-from lowering.control_flow.bodies import Again, Operands, Written, attributes_kept, is_copied, undone
+from lowering.control_flow.bodies import Again, Carrier, Operands, Written, attributes_kept, is_copied, undone
 from lowering.control_flow.branches import (
     Attributes,
     begin_attributes,
@@ -21,12 +22,17 @@ from lowering.control_flow.branches import (
 from lowering.control_flow.pieces import Pieces
 from lowering.control_flow.ragged import (
     Column,
+    Counted,
     GrowingList,
     Ragged,
     among_first,
+    appended_rows,
     begun_with,
+    counting_step,
+    followed_lists,
     in_pieces,
     joining_step,
+    open_len,
     spliced_elements,
     unequal_columns,
     with_lengths,
@@ -46,6 +52,7 @@ from lowering.control_flow.shared_memory import (
 )
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
+    Grows,
     Maybe,
     Slot,
     Undefined,
@@ -70,11 +77,13 @@ TRIES = 9
 
 
 @attrs.define(eq=False)
-class Loop:
+class Loop(Carrier):
     """A loop whose test, or what it goes over, data tells. `test` and `step` are functions of what is carried, `first`
     what that is before it, `names` its names; `stop` is the place of what says that the loop was left, or
     None; `length` says how many rounds there are, where that is known before, `pieces` of which a round has one. `rows`
-    has what lists gain in a round, `ragged` where what they gain is joined, and how; `growing` says that sizes change.
+    has what lists gain in a round, `ragged` where what they gain is joined, and how, `counts` where their lengths are
+    carried, if these are asked for; `grew` has the lists that another loop made, `flagged` are those to which a round
+    appends on some ways only; `growing` says that sizes change.
     `around` is all that is carried, as it was before the loop, `left` what memories a round leaves, `wrote` the places
     of what it writes.
     """
@@ -98,37 +107,59 @@ class Loop:
     spliced: dict[int, Element] = attrs.field(factory=dict)
     growing: bool = False
     ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
+    counts: dict[int, int] = attrs.field(factory=dict)
+    grew: dict[int, GrownList] = attrs.field(factory=dict)
+    flagged: set[int] = attrs.field(factory=set)
     around: list[Any] = attrs.field(factory=list)
     left: list[Left] = attrs.field(factory=list)
     wrote: set[int] = attrs.field(factory=set)
 
-    def run(self) -> tuple[Any, ...]:
-        """What is carried in the end."""
+    def begin(self) -> list[tuple[Any, str]]:
+        """Finds out what rounds write; the lists and dicts among that, with their names."""
+        self.first[:] = followed_lists(self.names, self.first, self.written)
         for place, (name, value) in enumerate(zip(self.names, self.first, strict=True)):
             if name in self.written and is_copied(value):
                 self.places[place] = Written(value)
+            elif name in self.written and isinstance(value, GrownList):
+                self.grew[place], self.rows[place] = value, dynamic([])
         self.kept = written_attributes(self.attributes)
-        refuse_twice([(self.name(i), self.first[i]) for i in self.places])
+        refuse_twice([(self.name(i), self.first[i]) for i in (*self.places, *self.grew)])
         self.operands.gather_from(self.test, self.step)
         aside = [
             (each.original, self.name(i)) for i, each in self.places.items() if isinstance(each.original, list | dict)
         ]
         for place in self.places:
             self.first[place] = copy_of(self.first[place])
+        for place, value in self.grew.items():
+            self.first[place] = value.twin()
         every = self.around = self.every()
-        self.slots = [loose(each) for each in every]
+        self.slots = [self.rows[i] if i in self.rows else loose(each) for i, each in enumerate(every)]
+        return aside
+
+    def run(self) -> tuple[Any, ...]:
+        """What is carried in the end."""
+        aside = self.begin()
+        every = self.around
         for _ in range(TRIES):
             try:
                 with undone([*self.operands.found, *tensors_in(every)]):
-                    with set_aside(aside):
+                    with set_aside(aside), others_refused(self.grew.values()):
                         tensors = self.traced(every)
                     return self.results(tensors)
             except Again as asked:
+                if asked.of is not self:
+                    raise
                 self.slots, self.rows = asked.slots
             except Growing:
                 self.growing = True
+            except Grows as told:
+                self.follow_list(told)
             except Ragged as told:
                 every = self.around = self.in_pieces(told)
+            except Counted as told:
+                if told.of is not self:
+                    raise
+                every = self.around = self.counting(told.place)
             except Unsettled as told:
                 raise mismatch(self.name_of(told.place), told.before, told.after, WHERE) from None
         raise CaptureError(
@@ -140,6 +171,30 @@ class Loop:
     def every(self) -> list[Any]:
         """What is carried, variables and attributes, before the loop."""
         return [*self.first, *(getattr(holder, name, Undefined(name)) for holder, name in self.attributes)]
+
+    def follow_list(self, told: Grows) -> None:
+        """Has the list followed of which a branch was traced as a plain one. Raises what was told where it is none of
+        the loop's."""
+        place = next((place for place, each in self.places.items() if each.copy is told.held), None)
+        if place is None or place in self.rows:
+            raise told
+        self.slots[place] = self.rows[place] = dynamic([])
+
+    def counting(self, place: int) -> list[Any]:
+        """What is carried where the length of a list that grows is asked for: that, too."""
+        length = as_tensor(open_len(self.first[place]), torch.int64)  # so that bodies in a round take it, too
+        self.counts[place] = count = len(self.names)
+        self.step, self.test = counting_step(self.step, place, count), among_first(self.test, count)
+        self.first = [*self.first, length]
+        self.names += (f"len({self.name(place)})",)
+        self.slots = [*self.slots[:count], loose(length), *self.slots[count:]]
+        return self.every()
+
+    def length_of(self, place: int, values: Sequence[Any]) -> Any:
+        """The length of a list as a round begins with these values. Raises Counted where that is not carried yet."""
+        if place not in self.counts:
+            raise Counted(place, self)
+        return values[self.counts[place]].item()
 
     def in_pieces(self, told: Ragged) -> list[Any]:
         """What is carried where tensors that a list gains are joined, round by round, since their lengths differ: the
@@ -208,8 +263,8 @@ class Loop:
         """The last element of a list as a round begins. Raises Again where that is not carried yet."""
         if place not in self.lasts:
             self.lasts.add(place)
-            raise Again((self.slots, self.rows))
-        return gained[-1]
+            raise Again((self.slots, self.rows), self)
+        return gained[-1] if gained else self.first[place][-1]  # where nobody knows yet what it gains
 
     def scanned(self, given: Sequence[torch.Tensor], extra: tuple[Any, ...]) -> list[torch.Tensor]:
         """The results of the loop as a scan, which goes over as many elements as there are rounds."""
@@ -294,12 +349,13 @@ class Loop:
     def begun(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         """What variables and attributes hold as a round begins."""
         left = iter(tensors)
-        found = []
+        found: list[Any] = []
         for place, slot in enumerate(self.slots):
             name = self.name(place)
             if place in self.rows:
                 gained = rebuilt(slot, left, partial(self.first_of, place))
-                found.append(GrowingList(name, partial(self.last_of, place, gained)))
+                last, count = partial(self.last_of, place, gained), partial(self.length_of, place, found)
+                found.append(GrowingList(name, last, count))
             else:
                 found.append(rebuilt(slot, left, partial(self.first_of, place)))
         return found
@@ -357,7 +413,7 @@ class Loop:
             else:
                 slots.append(self.widened(place, before, after))
         if slots != self.slots or set(rows) != set(self.rows):
-            raise Again((slots, rows))
+            raise Again((slots, rows), self)
         return found
 
     @property
@@ -386,6 +442,13 @@ class Loop:
         """Raises Ragged where a list gains tensors whose sizes a round tells; `number` is that of the round."""
         pairs = zip(inside, self.operands.found, strict=False)
         columns = unequal_columns(self.name(place), gained, pairs)
+        if place in self.flagged and (columns or place in self.lasts):
+            also = "gains tensors of unequal lengths" if columns else "is read in the loop"
+            raise CaptureError(
+                f"the list {self.name(place)!r} grows on one way of a branch only, and {also}",
+                source=user_line(),
+                hint="carry what is read in a variable of its own",
+            )
         if columns:
             raise Ragged(place, slot, with_totals(columns, gained, self.pieces, number))
 
@@ -403,7 +466,9 @@ class Loop:
             )
         if after.at_front:
             self.fronts.add(place)
-        return dynamic(after.gained)
+        if after.is_flagged:
+            self.flagged.add(place)
+        return dynamic(after.given)
 
     def widened(self, place: int, before: Any, after: Any) -> Slot:
         """What a variable is that was this before a round, and that after it."""
@@ -432,7 +497,7 @@ class Loop:
     def emitted(self, after: Sequence[Any]) -> Iterator[torch.Tensor]:
         """The tensors that a round gives."""
         for place, (value, slot) in enumerate(zip(after, self.slots, strict=True)):
-            yield from outputs(value.gained if place in self.rows else value, slot)
+            yield from outputs(value.given if place in self.rows else value, slot)
 
     # ---------------------------------------------------------------------------------------------- results
 
@@ -446,9 +511,13 @@ class Loop:
         gained: dict[int, Rows] = {}
         for place, slot in enumerate(self.slots):
             name = self.name(place)
+            if place in self.grew and not slot.leaves:  # it gained nothing
+                found.append(self.grew[place])
+                continue
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                gained[place] = gained_rows(slot, taken, name, self.rounds())
+                rows = gained_rows(slot, taken, name, self.rounds())
+                gained[place] = appended_rows(rows) if place in self.flagged else rows
                 found.append(None)
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))
@@ -459,18 +528,7 @@ class Loop:
                 elif place in self.wrote:
                     forget(written.original, name)
             found.append(value)
-        for place, rows in gained.items():
-            front, name = place in self.fronts, self.name(place)
-            if place in self.ragged:
-                first, columns = self.ragged[place]
-                wholes = found[first : first + len(columns)]
-                if place in self.spliced:
-                    found[place] = GrownList([Rows(wholes, self.spliced[place])], self.spliced[place], name)
-                    continue
-                rows = in_pieces(rows, columns, wholes, front)
-            found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
-        for place in gained:
-            found[place].left_in(self.places[place].original)
+        self.grow_lists(gained, found)
         count = len(self.names)
         kept = zip(self.attributes, self.kept, found[count:], strict=True)
         for number, ((holder, name), each, value) in enumerate(kept, count):
@@ -485,7 +543,39 @@ class Loop:
         if not (type(rounds) is int and rounds > 0):
             own = [place for place in range(len(after)) if place not in self.rows]
             link_unrun([self.name(i) for i in own], [self.around[i] for i in own], [after[i] for i in own])
-        return tuple(found[: min((first for first, _ in self.ragged.values()), default=count)])
+        own = min((*(first for first, _ in self.ragged.values()), *self.counts.values()), default=count)
+        return tuple(found[:own])
+
+    def grow_lists(self, gained: Mapping[int, Rows], found: list[Any]) -> None:
+        """Puts the lists that gained something into what is carried in the end."""
+        for place, rows in gained.items():
+            front, name = place in self.fronts, self.name(place)
+            if place in self.ragged:
+                first, columns = self.ragged[place]
+                wholes = found[first : first + len(columns)]
+                if place in self.spliced:
+                    found[place] = GrownList([Rows(wholes, self.spliced[place])], self.spliced[place], name)
+                    continue
+                rows = in_pieces(rows, columns, wholes, front)
+            found[place] = GrownList.grown(self.first[place], rows, name, at_front=front)
+        for place in gained:
+            if place in self.grew:
+                found[place] = self.grew[place].become(found[place])
+            else:
+                found[place].left_in(self.places[place].original)
+
+
+@contextmanager
+def others_refused(lists: Iterable[GrownList]) -> Iterator[None]:
+    """A block in which lists that another loop made refuse to be used by another name than the loop's."""
+    held = [*lists]
+    try:
+        for each in held:
+            each.is_changing = True
+        yield
+    finally:
+        for each in held:
+            each.is_changing = False
 
 
 def as_number(length: Any) -> Any:

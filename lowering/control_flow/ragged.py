@@ -3,7 +3,7 @@ in a variable that the loop carries, and the list gains their lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -11,26 +11,32 @@ import torch
 
 from irkit import dims
 from lowering.control_flow.pieces import Blocks, Pieces
-from lowering.control_flow.rows import Element, GrownList, Open, Rows, elements_of, row, same_number
-from lowering.control_flow.values import Leaf, Slot, as_tensor, dynamic, user_line
+from lowering.control_flow.rows import Element, GrownList, Open, Rows, elements_of, gained_rows, row, same_number
+from lowering.control_flow.values import Leaf, Maybe, Moved, OpenList, Slot, as_tensor, dynamic, outputs, user_line
 from lowering.direct.sizes import SizeNode, size_of
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
 
-class GrowingList(list[Any]):
+class GrowingList(OpenList):
     """A list in a round of a loop on data: what the round appends is noted. Of what was there before only the last
-    element is at hand, which `last` gives. Where it gains all elements of another list whose length varies, `spliced`
-    says what these are, and one tensor of them is what is gained. `joined` has what was appended and is joined."""
+    element is at hand, which `last` gives, and how many there were, which `count` gives. Where it gains all elements of
+    another list whose length varies, `spliced` says what these are, and one tensor of them is what is gained. `joined`
+    has what was appended and is joined. What one way of a branch appends, and the other not, is gained as a `Maybe`."""
 
-    def __init__(self, name: str, last: Callable[[], Any]) -> None:
+    def __init__(self, name: str, last: Callable[[], Any], count: Callable[[], Any]) -> None:
         super().__init__()
-        self.name, self.last = name, last
+        self.name, self.last, self.count_before = name, last, count
         self.gained: list[Any] = []
         self.joined: list[Any] = []
         self.at_front = False
         self.spliced: Element | None = None
+
+    @classmethod
+    def of(cls, name: str, held: list[Any]) -> GrowingList:
+        """The same in a branch, of a list that holds this before it."""
+        return cls(name, lambda: held[-1], lambda: open_len(held))
 
     def append(self, element: Any) -> None:
         self.extend([element])
@@ -63,7 +69,32 @@ class GrowingList(list[Any]):
 
     def begun(self) -> GrowingList:
         """The list as a branch in the round finds it, which notes what the branch appends."""
-        return GrowingList(self.name, lambda: self[-1])
+        return GrowingList(self.name, lambda: self[-1], lambda: self.length)
+
+    @property
+    def length(self) -> Any:
+        """How many elements it has."""
+        return self.count_before() + self.gain
+
+    @property
+    def gain(self) -> Any:
+        """How many of them the round appended."""
+        if self.spliced is not None:
+            return self.gained[0].shape[0]
+        flags = [as_tensor(each.flag).to(torch.int64) for each in self.gained if isinstance(each, Maybe)]
+        own = len(self.gained) - len(flags)
+        return own + torch.stack(flags).sum().item() if flags else own
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether the round appended something on some ways only."""
+        return any(isinstance(each, Maybe) for each in self.gained)
+
+    @property
+    def given(self) -> list[Any]:
+        """What the round gives for what it appended: elements; with what says whether each was appended, where that is
+        not always so."""
+        return [with_flag(each) for each in self.gained] if self.is_flagged else self.gained
 
     def told(self) -> list[Any]:
         """What a branch appended. Raises CaptureError where it did so at the front, or all elements of another list."""
@@ -71,10 +102,20 @@ class GrowingList(list[Any]):
             self.refused()
         return self.gained
 
+    def __len__(self) -> int:
+        self.length.__index__()  # which has it rewritten where that can be
+        return self.refused()
+
+    def __bool__(self) -> bool:
+        bool(self.length != 0)
+        return self.refused()
+
     def __getitem__(self, place: Any) -> Any:
         if type(place) is not int or place != -1 or self.at_front:
             self.refused()
         if self.spliced is not None:
+            self.refused()
+        if self.gained and isinstance(self.gained[-1], Maybe):
             self.refused()
         return self.gained[-1] if self.gained else self.last()
 
@@ -86,13 +127,54 @@ class GrowingList(list[Any]):
             hint="carry what is read in a variable of its own",
         )
 
-    __setitem__ = __delitem__ = __len__ = __iter__ = __contains__ = __add__ = __radd__ = __bool__ = refused
+    __setitem__ = __delitem__ = __iter__ = __contains__ = __add__ = __radd__ = refused
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __mul__ = __rmul__ = __imul__ = __reversed__ = refused
     pop = remove = clear = sort = reverse = index = count = refused  # type: ignore[assignment]
 
 
+def with_flag(element: Any) -> Maybe:
+    """An element, and whether it was appended."""
+    return (
+        Maybe(element.value, as_tensor(element.flag))
+        if isinstance(element, Maybe)
+        else Maybe(element, torch.full((), True))
+    )
+
+
+def appended_rows(rows: Rows) -> Rows:
+    """Of elements with flags those that were appended."""
+    *parts, flags = rows.parts
+    held = pytree.tree_unflatten(list(range(len(rows.element.leaves))), rows.element.spec).value
+    places, spec = pytree.tree_flatten(held)
+    element = Element(spec, tuple(rows.element.leaves[place] for place in places))
+    return Rows([part[flags] for part in parts or [flags]], element)
+
+
+def followed_lists(names: Iterable[str], values: Iterable[Any], written: Container[str]) -> list[Any]:
+    """Values, but for a list that is written the one that it became, where a loop or branch made it grow."""
+    return [Moved.followed(v) if name in written else v for name, v in zip(names, values, strict=True)]
+
+
+def longer_list(name: str, held: list[Any], gained: Sequence[Any]) -> GrownList:
+    """A list behind a branch that appended elements, some of them on one way only."""
+    if isinstance(held, GrownList) and not any(isinstance(each, Maybe) for each in gained):
+        for each in gained:
+            held.append(each)
+        return held
+    given = list(map(with_flag, gained))
+    slot = dynamic(given)
+    rows = appended_rows(gained_rows(slot, [each.unsqueeze(0) for each in outputs(given, slot)], name))
+    found = GrownList.grown(held, rows, name)
+    if isinstance(held, GrownList):
+        return held.become(found)
+    found.left_in(held)
+    return found
+
+
 def open_len(given: Any, plain: Callable[[Any], Any] = len) -> Any:
     """len(...), by a function that gives it of what is not open."""
+    if isinstance(given, OpenList):
+        return given.length
     elements = elements_of(given)
     return elements.length if isinstance(elements, Open) else plain(given)
 
@@ -130,6 +212,15 @@ class Column:
     def pieces(self, whole: torch.Tensor, sizes: torch.Tensor) -> Pieces:
         """The tensors of these sizes, where all are joined."""
         return Pieces(whole, sizes, self.axis) if len(self.axes) == 1 else Blocks.of_sizes(whole, sizes, self.axes)
+
+
+class Counted(Exception):
+    """A round, or the test of a loop, asks how many elements a list has that grows in it: the list's place, and the
+    loop."""
+
+    def __init__(self, place: int, of: object) -> None:
+        super().__init__("the length of a list")
+        self.place, self.of = place, of
 
 
 class Ragged(Exception):
@@ -231,6 +322,18 @@ def joining_step(
         return (*found, *wholes.values())
 
     return joined
+
+
+def counting_step(step: Callable[..., Any], place: int, count: int) -> Callable[..., Any]:
+    """A step that carries the length of a list behind `count` variables."""
+
+    def counted(*given: Any) -> Any:
+        found = step(*given[:count])
+        grown = found[place]
+        gain = grown.gain if isinstance(grown, GrowingList) else 0  # what it is then is refused
+        return (*found, given[count] + gain)
+
+    return counted
 
 
 def among_first(test: Callable[..., Any], count: int) -> Callable[..., Any]:

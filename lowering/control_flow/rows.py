@@ -20,6 +20,7 @@ from lowering.control_flow.values import (
     Moved,
     Slot,
     dynamic,
+    grown_elsewhere,
     is_open,
     is_symbolic,
     known_element,
@@ -344,6 +345,17 @@ class GrownList(Gathered, Holder):
         super().__init__(every)
         self.name, self.element, self.made = name, element, made
         self.moved: Moved | None = None
+        self.is_changing = False
+
+    def twin(self) -> GrownList:
+        """Another list that holds the same."""
+        return GrownList(list.__iter__(self), self.element, self.name, self.made)
+
+    def become(self, other: GrownList) -> GrownList:
+        """The list itself, which holds what another one holds."""
+        list.__setitem__(self, slice(None), [*list.__iter__(other)])
+        self.element = other.element
+        return self
 
     def left_in(self, holder: list[Any]) -> None:
         """Notes that a list which a loop made grow became this one: it is to be found by that one's other names."""
@@ -357,7 +369,9 @@ class GrownList(Gathered, Holder):
             tracer.disguised.append(holder)
 
     def refuse_changed(self) -> None:
-        """Raises CaptureError where the list that it was before was changed by another name."""
+        """Raises CaptureError where the list that it was before was changed by another name, or it is by another."""
+        if self.is_changing:
+            raise grown_elsewhere("list", "grows", self.name)
         if self.moved is not None and not self.moved.is_alone:
             self.moved.refused()
 

@@ -12,7 +12,7 @@ import torch
 
 from lowering.capture.patches import kept_sizes
 from lowering.capture.patches.kinds_of_numbers import PLAIN, type_in
-from lowering.control_flow.branches import Branches
+from lowering.control_flow.branches import Branches, is_direct
 from lowering.control_flow.ragged import open_len
 from lowering.control_flow.rows import (
     GrownList,
@@ -26,8 +26,10 @@ from lowering.control_flow.rows import (
 )
 from lowering.control_flow.values import (
     Absent,
+    Grows,
     Mismatch,
     as_tensor,
+    decider,
     fits,
     is_open,
     truth,
@@ -46,6 +48,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """yes() if test else no()"""
+    test = decider(test)
     if not is_open(test):
         return yes() if test else no()
     try:
@@ -59,11 +62,13 @@ def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
 def is_kept(test: Any, told: Mismatch) -> bool:
     """Whether the example's answer to a test stays a condition, since the model goes on in two ways that do not fit
     together: where one gives None, or the test is of a size that data tells, as where sizes of inputs are asked for."""
-    return isinstance(told, Absent) or type(test) is torch.SymBool
+    followed = isinstance(told, Grows) and is_direct(test)  # by a loop or branch around
+    return isinstance(told, Absent) or (type(test) is torch.SymBool and not followed)
 
 
 def not_(value: Any) -> Any:
     """not value"""
+    value = decider(value)
     if not is_open(value):
         return not value
     asked = truth(value)
@@ -85,6 +90,7 @@ def or_(value: Any, *rest: Callable[[], Any], lazy: bool = False, as_value: bool
 def joined(value: Any, rest: Iterable[Callable[[], Any]], lazy: bool, decisive: bool, as_value: bool) -> Any:
     """`and`, or `or` where True decides."""
     for each in rest:
+        value = value if as_value else decider(value)
         if not is_open(value):
             if bool(value) is decisive:
                 return value
@@ -94,7 +100,7 @@ def joined(value: Any, rest: Iterable[Callable[[], Any]], lazy: bool, decisive: 
         elif lazy:
             value = lazily(value, each, decisive)
         else:
-            value = both(value, each(), decisive)
+            value = both(value, decider(each()), decisive)
     return value
 
 
@@ -103,7 +109,7 @@ def lazily(value: Any, other: Callable[[], Any], decisive: bool) -> Any:
     value = as_tensor(truth(value))
 
     def second() -> Any:
-        return as_tensor(truth(other()), torch.bool)
+        return as_tensor(truth(decider(other())), torch.bool)
 
     def first() -> Any:
         return torch.full((), decisive)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,6 +116,20 @@ def is_symbolic(number: Any) -> bool:
         node = number.node
         return bool(getattr(node.expr, "free_symbols", ())) if isinstance(node, SizeNode) else not node.is_constant()
     return False
+
+
+class OpenList(list[Any], ABC):
+    """A list of which only data tells how many elements it has."""
+
+    @property
+    @abstractmethod
+    def length(self) -> Any:
+        """How many these are."""
+
+
+def decider(value: Any) -> Any:
+    """What decides where a value is a test: the length of a list that grows, or the value."""
+    return value.length if isinstance(value, OpenList) else value
 
 
 def truth(value: Any) -> Any:
@@ -329,6 +344,19 @@ class Absent(Mismatch):
     """A variable has a value on one way, and is None on the other."""
 
 
+class Grows(Mismatch):
+    """A list is longer on one way of a branch, which a loop around it may follow: `held` is the list."""
+
+    held: Any = None
+
+    @classmethod
+    def of(cls, told: Mismatch, held: Any) -> Grows:
+        """What is told, of a list."""
+        found = cls(told.what, source=told.source, hint=told.hint)
+        found.held = held
+        return found
+
+
 def mismatch(name: str, one: str, other: str, where: tuple[str, str]) -> Mismatch:
     """The error for a variable that is of two types."""
     what = name or "the result"
@@ -441,6 +469,15 @@ def known_element(stacked: torch.Tensor) -> list[Any] | None:
 # ---------------------------------------------------------------------------------------------- other names
 
 
+def grown_elsewhere(kind: str, does: str, name: str) -> CaptureError:
+    """The error for a list or dict that a loop changes, and that is used by another name."""
+    return CaptureError(
+        f"the {kind} {name!r} {does} in a loop on data, and is used by another name, which does not",
+        source=user_line(),
+        hint="use the name by which it grows, and return it from the function that does that",
+    )
+
+
 class Moved:
     """What stands in a list that grows in a loop on data, for names other than the loop's. In the loop it refuses all;
     behind it it knows what the list became, which answers for the list then. `holder` is the list."""
@@ -486,11 +523,7 @@ class Moved:
         """Raises CaptureError."""
         known = self.__dict__
         kind, does = ("dict", "changes") if type(known["holder"]) is dict else ("list", "grows")
-        raise CaptureError(
-            f"the {kind} {known['name']!r} {does} in a loop on data, and is used by another name, which does not",
-            source=user_line(),
-            hint="use the name by which it grows, and return it from the function that does that",
-        )
+        raise grown_elsewhere(kind, does, known["name"])
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -48,7 +48,7 @@ class Writer:
         self.left -= 1
         kinds = ["scalar", "tensor", "number", "write"]
         kinds += (
-            ["if", "if", "while", "rows", "range", "list", "grow", "pieces", "split"]
+            ["if", "if", "while", "rows", "range", "list", "grow", "pieces", "split", "kept", "kept"]
             if depth < 3 and self.left > 0
             else []
         )
@@ -96,6 +96,9 @@ class Writer:
         elif kind in ("grow", "pieces", "split"):
             yield from self.sized(kind, name)
             return
+        elif kind == "kept":
+            yield from self.kept(name)
+            return
         else:
             yield f"{name} = []"
             yield "for row in x:"
@@ -106,6 +109,44 @@ class Writer:
         if self.draw.random() < 0.2:
             yield "else:"
             yield "    t = t + 1"
+
+    def kept(self, name: str) -> Iterator[str]:
+        """The lines of a list that gains elements on some ways only, in loops and without one, and is asked how long it
+        is."""
+        pick = self.draw.choice
+        tests = "row.sum() > s", "row[0] > t", f"len({name}) % 2 == 0", f"len({name}) > 3", "row.max() < 2 and s > 1"
+        element = f"row * 2 + {pick(('s', 't', f'len({name})'))}"
+        yield f"{name} = [x[0]]"
+        for _ in range(self.draw.randint(1, 2)):
+            kind = pick(("rows", "rows", "while", "branch"))
+            if kind == "branch":
+                yield f"if {pick(TESTS)}:"
+                yield f"    {name}.append(x[-1] + s)"
+                if self.draw.random() < 0.4:
+                    yield f"    {name} += [x[0], x[-1]]"
+            elif kind == "while":
+                yield f"while len({name}) < {pick(('4', 's % 6', 'x.shape[0]'))}:"
+                yield f"    {name}.append({name}[-1] % 5 + s)"
+                if self.draw.random() < 0.5:
+                    yield f"    if {pick(TESTS)}:"
+                    yield "        break"
+            else:
+                yield "for row in x:"
+                if self.draw.random() < 0.3:
+                    yield f"    if {pick(tests)}:"
+                    yield f"        {pick(('continue', 'break'))}"
+                yield f"    if {pick(tests)}:"
+                yield f"        {name}.append({element})"
+                if self.draw.random() < 0.3:
+                    yield f"        if {pick(tests)}:"
+                    yield f"            {name}.append(row)"
+                if self.draw.random() < 0.4:
+                    yield "    else:"
+                    yield f"        {pick((f'{name}.append(row + 1)', f'{name} += [row, row * 3]', 's = s + 1'))}"
+                if self.draw.random() < 0.3:
+                    yield f"    t = (t + len({name})) % 13"
+        yield f"t = (t + torch.stack({name}).sum() + len({name})) % 23"
+        yield f"x = torch.cat([torch.stack({name}), x])[: x.shape[0]] % 17"
 
     def sized(self, kind: str, name: str) -> Iterator[str]:
         """The lines of a loop that carries a tensor which grows, of a list of tensors of unequal lengths, or of a split

@@ -10,6 +10,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
+from tests.lowering.control_flow.test_functions import same
 
 
 def numbers(_: Any, tests: Any) -> Any:
@@ -68,12 +69,154 @@ def test_a_list_gains_what_the_branch_appends_that_is_taken(model: Callable[...,
 
 
 def one_way_only(_: Any, tests: Any) -> Any:
-    found: list[Any] = []
+    found: list[Any] = [0.0]
     for test in tests:
         if test > 2:
             continue
         found.append(1.0)
     return torch.tensor(found)
+
+
+def rows_above(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for test in tests:
+        if test > 2:
+            found.append(x[0] * test)
+    return torch.stack(found), len(found)
+
+
+def pairs(x: Any, tests: Any) -> Any:
+    found: list[Any] = [(x[0], 0)]
+    for i, test in enumerate(tests):
+        if test <= 2:
+            found.append((x[1] * test, i))
+    return torch.stack([each for each, _ in found]), torch.tensor([i for _, i in found])
+
+
+def one_more_than_the_other(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for test in tests:
+        if test > 2:
+            found.append(x[0] * test)
+            found.append(x[1] * len(found))
+            if test > 3:
+                found.append(x[2])
+        else:
+            found.append(x[3])
+        found.append(x[4] * len(found))
+    return torch.stack(found), len(found)
+
+
+def parted(x: Any, tests: Any) -> Any:
+    above, below = [x[0]], [x[0]]
+    for test in tests:
+        if test > 2:
+            above.append(x[1] * test)
+        else:
+            below.append(x[2] * test)
+    return torch.stack(above), torch.stack(below), len(above) - len(below)
+
+
+def until_there_are_many(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for test in tests:
+        if test > 2:
+            found.append(x[0] * test)
+            if len(found) > 2:
+                break
+    return torch.stack(found)
+
+
+def filtered_twice(x: Any, tests: Any) -> Any:
+    found = [x[0], x[1]]
+    for test in tests:
+        if test > 2:
+            found += [x[0] * test, x[1]]
+    for test in tests:
+        if test < 2:
+            found.append(x[2])
+    return torch.stack(found[1:]), found[-1]
+
+
+def behind_the_loop(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for test in tests:
+        found.append(x[0] * test)
+    other = found
+    if x[0].sum() > 0.8:
+        found.append(x[1])
+    for test in tests:
+        if test > 2:
+            other.append(x[2])
+    return torch.stack(found), len(other)
+
+
+def without_a_loop(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    if tests.sum() > 6:
+        found.append(x[1])
+    if x[0].sum() > 0.8:
+        found.extend([x[2], x[3]])
+    elif x[1].sum() > 0.8:
+        found.append(x[4])
+    return torch.stack(found), len(found)
+
+
+def texts(_: Any, tests: Any) -> Any:
+    found: list[Any] = []
+    for test in tests:
+        if test > 2:
+            found.append("above")
+    return tests * len(found)
+
+
+ONE_WAY = [
+    one_way_only, rows_above, pairs, one_more_than_the_other, parted, until_there_are_many, filtered_twice,
+    behind_the_loop, without_a_loop, texts,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ONE_WAY, ids=lambda each: each.__name__)
+def test_a_list_gains_what_one_way_only_appends(model: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    example = torch.rand(6, 2), torch.tensor([1, 2, 3])
+    program = irkit.to_onnx(model, example, dynamic_shapes=({0: "n"}, {0: "m"}), rewrite=True, capture="direct")
+    for tests in ([4, 1, 3, 1], [5], [0, 0], [3, 3, 3, 3, 4, 5]):
+        for _ in range(3):
+            inputs = torch.rand(7, 2), torch.tensor(tests)
+            same(model(*inputs), program(*inputs))
+
+
+class Suppression(torch.nn.Module):
+    """Boxes that overlap one with a higher score are left out, one by one, as detectors do it in Python."""
+
+    def forward(self, boxes: Any, scores: Any) -> Any:
+        kept: list[Any] = []
+        gone = torch.zeros(boxes.shape[0], dtype=torch.bool)
+        areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        for i in scores.argsort(descending=True):
+            if gone[i]:
+                continue
+            kept.append(i)
+            low = torch.maximum(boxes[i, :2], boxes[:, :2])
+            high = torch.minimum(boxes[i, 2:], boxes[:, 2:])
+            shared = (high - low).clamp(min=0).prod(-1)
+            gone = gone | (shared / (areas[i] + areas - shared) > 0.5)
+        return boxes[torch.stack(kept)]
+
+
+def test_a_loop_that_suppresses_boxes_is_as_in_eager() -> None:
+    torch.manual_seed(0)
+
+    def drawn(count: int) -> tuple[Any, Any]:
+        corners = torch.rand(count, 2) * 10
+        return torch.cat([corners, corners + torch.rand(count, 2) * 8], 1), torch.rand(count)
+
+    model = Suppression()
+    program = irkit.to_onnx(model, drawn(9), dynamic_shapes=({0: "n"}, {0: "n"}), rewrite=True, capture="direct")
+    for count in (1, 9, 30, 60):
+        inputs = drawn(count)
+        same(model(*inputs), program(*inputs))
 
 
 def at_the_front(_: Any, tests: Any) -> Any:
@@ -107,7 +250,26 @@ def in_a_loop_within(_: Any, tests: Any) -> Any:
     return torch.tensor(found)
 
 
-@pytest.mark.parametrize("model", [one_way_only, at_the_front, by_another_name, in_a_loop_within])
+def read_in_the_loop(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for test in tests:
+        if test > found[-1].sum():
+            found.append(x[0] * test)
+    return torch.stack(found)
+
+
+def unequal_on_one_way(x: Any, tests: Any) -> Any:
+    found = [x[:1]]
+    for test in tests:
+        if test > 2:
+            found.append(x[:test])
+    return torch.cat(found)
+
+
+REFUSED = [at_the_front, by_another_name, in_a_loop_within, read_in_the_loop, unequal_on_one_way]
+
+
+@pytest.mark.parametrize("model", REFUSED)
 def test_a_list_that_a_round_makes_longer_in_other_ways_is_refused(model: Callable[..., Any]) -> None:
     with pytest.raises(IrkitError):
         irkit.to_onnx(
