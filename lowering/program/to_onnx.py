@@ -18,6 +18,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
 from irkit.rewriting.history import Tally
 from irkit.rewriting.passes import Observer, nobody
+from lowering.capture.own_example import refuse_broken_example
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
@@ -112,6 +113,7 @@ def finished(
     last = mixed or done.quantized
     better = better if last is None else better.with_whole(last.graph)
     ready = written.with_facts(state_limits(state_finiteness(written.graph, target), target).signature.facts)
+    refuse_broken_example(ready.graph, (), low.examples)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
     report = attrs.evolve(report_of(low, ready.graph, target, counts, clock.seconds), fired=tally.counts(written.whole))
     if mixed is not None:

@@ -1,0 +1,111 @@
+"""The contract of a graph held against the example of its capture, which the program must take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+import torch
+
+from irkit.contract.least import check_least, least_numbers
+from irkit.contract.sizes import binding_of, check_sizes, names_of
+from irkit.core.ir import Graph, Value
+from irkit.core.types import Tensor
+from irkit.errors import ContractError, IrkitError
+from irkit.evaluation.interpreter import evaluate
+from irkit.rewriting.numbering import is_random
+from lowering.errors import LoweringError
+from lowering.records.types import array_of, as_pairs, is_absent
+
+MOST = 200_000
+"""How many elements are computed to tell whether conditions on data hold: a few milliseconds."""
+TRY = (
+    "run the model on the example: where it raises, too, give another example; where it does not, write the line "
+    "otherwise, or leave what varies in it out of dynamic_shapes"
+)
+
+
+class Condition(Protocol):
+    """What must hold whenever the program is called: a boolean scalar, in words, with its line."""
+
+    @property
+    def condition(self) -> Any: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+
+
+def refuse_broken_example(graph: Graph, checks: Sequence[Condition], examples: Mapping[str, Any]) -> None:
+    """Raises LoweringError where the contract of a graph is false for the example, whose tensors and numbers are given
+    by name: sizes are always compared, conditions on data where they are computed of few elements, none of them random.
+    """
+    arrays = {name: array_of_example(value) for name, value in examples.items()}
+    sizes = sizes_of_example(graph, examples)
+    if sizes is None:
+        return
+    try:
+        check_sizes(graph, sizes)
+        check_least(least_numbers(graph), {name: each for name, each in arrays.items() if each is not None})
+    except ContractError as error:
+        raise refused(error.what, error.source) from error
+    feeds = [arrays.get(name) for name in names_of(graph)]
+    if not checks or any(each is None for each in feeds):
+        return
+    for group in (checks, *([each] for each in checks if len(checks) > 1)):
+        found = answers(graph, group, feeds, MOST if group is checks else MOST // len(checks))
+        broken = next((c for c, holds in zip(group, found or (), strict=False) if not holds), None)
+        if broken is not None:
+            raise refused(f"its data breaks {broken.text}", broken.source)
+        if found is not None and group is checks:
+            return
+
+
+def refused(what: str, source: str) -> LoweringError:
+    """The error for what the example breaks."""
+    return LoweringError(f"the program would refuse the very example of its capture: {what}", source=source, hint=TRY)
+
+
+def sizes_of_example(graph: Graph, examples: Mapping[str, Any]) -> dict[str, int] | None:
+    """The size of each name in the example; None where that has no sizes of its own."""
+    shapes = list[tuple[int, ...] | None]()
+    for name, param in zip(names_of(graph), graph.params, strict=True):
+        value = examples.get(name)
+        if not isinstance(value, torch.Tensor) or not isinstance(param.type, Tensor):
+            shapes.append(None)
+            continue
+        shape = (*value.shape, *((2,) if value.is_complex() else ()))
+        if not all(type(size) is int for size in shape):
+            return None
+        shapes.append(shape)
+    numbers = {name: value for name, value in examples.items() if type(value) is int}
+    try:
+        return binding_of(graph, shapes, numbers)
+    except ContractError as error:
+        raise refused(error.what, error.source) from error
+
+
+def array_of_example(value: Any) -> np.ndarray | None:
+    """What an argument of the example holds; None where that is not at hand."""
+    if isinstance(value, torch.Tensor):
+        plain = value.layout is torch.strided and not value.is_quantized and not is_absent(value)
+        return array_of(as_pairs(value) if value.is_complex() else value) if plain else None
+    return np.asarray(value) if isinstance(value, bool | int | float) else None
+
+
+def answers(
+    graph: Graph, checks: Sequence[Condition], feeds: Sequence[np.ndarray | None], most: int
+) -> list[bool] | None:
+    """Whether each condition holds for these arrays; None where that takes more elements, random numbers, or what
+    irkit does not compute."""
+    conditions: tuple[Value, ...] = tuple(each.condition for each in checks)
+    alone = attrs.evolve(graph, results=conditions, signature=attrs.evolve(graph.signature, results=()))
+    if any(map(is_random, alone.order)):
+        return None
+    given = [np.asarray(feed, param.dtype.numpy) for feed, param in zip(feeds, graph.params, strict=True)]
+    try:
+        return [bool(np.asarray(each).reshape(())) for each in evaluate(alone, given, most=most)]
+    except IrkitError:
+        return None
