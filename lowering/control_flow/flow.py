@@ -13,6 +13,7 @@ import torch
 
 from lowering.capture.patches.kept_sizes import PLAIN_OF
 from lowering.control_flow.branches import Attributes, Branches
+from lowering.control_flow.elements import element_at
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, is_kept, not_, or_, traceable
@@ -26,6 +27,7 @@ __all__ = [
     "chain",
     "choose",
     "defined",
+    "element_at",
     "for_",
     "listed",
     "not_",
