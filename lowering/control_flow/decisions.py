@@ -26,7 +26,7 @@ RISKY = frozenset("item index_select gather take narrow select view reshape toli
 
 PARTS = frozenset(("unbind", "split"))
 """Methods whose parts of a tensor a loop goes over."""
-ITERATED = frozenset("range enumerate zip reversed len".split())
+ITERATED = frozenset("range enumerate zip reversed len map".split())
 """Builtins that a loop goes over, or that say how often."""
 
 

@@ -1,13 +1,14 @@
-"""An element of a list whose place data, or the number of a round, tells: a row of all of them, stacked."""
+"""An element of a list whose place data, or the number of a round, tells: a row of all of them, stacked; and what a
+function makes of elements of which a size that varies tells how many there are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from lowering.control_flow.rows import row, same_number
+from lowering.control_flow.rows import Open, elements_of, open_zip, row, same_number
 from lowering.control_flow.values import is_open
 
 
@@ -39,3 +40,14 @@ def stacked_elements(of: Sequence[Any]) -> torch.Tensor | None:
         for each in rest
     )
     return torch.stack(tensors) if alike else None
+
+
+def open_map(function: Callable[..., Any], *given: Any) -> Any:
+    """map(function, ...)"""
+    if not any(isinstance(elements_of(each), Open) for each in given):
+        return map(function, *given)
+    if len(given) == 1:
+        (only,) = map(elements_of, given)
+        return Open(only.length, lambda i: function(only.at(i)), pieces=only.pieces)
+    several = open_zip(*given)
+    return Open(several.length, lambda i: function(*several.at(i)), pieces=several.pieces)

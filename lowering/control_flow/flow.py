@@ -17,7 +17,7 @@ from lowering.control_flow.elements import element_at
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, is_kept, not_, or_, traceable
-from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, is_of_data, is_open, truth
+from lowering.control_flow.values import Maybe, Mismatch, Undefined, Unset, as_tensor, is_of_data, is_open, truth
 from lowering.direct.sizes import SizeNode
 
 __all__ = [
@@ -204,19 +204,23 @@ def has_no_round(length: Any) -> bool:
 
 
 def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
-    """make([each(element) for element in elements]), where `make` is list, tuple, sum or len; without `each`
-    make(elements)."""
+    """make([each(element) for element in elements]), where `make` is list, tuple, sum, len, max, min, any or all;
+    without `each` make(elements)."""
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
     given, make = make, PLAIN_OF.get(make, make)
-    known = make in (list, tuple, sum, len, max, min)
+    known = make in (list, tuple, sum, len, max, min, any, all)
     found = elements_of(elements) if known else elements
     if not known or not isinstance(found, Open):
-        given = traceable(given) if make in (max, min) else given
-        return given(elements if each is None else [each(element) for element in elements])
+        given = traceable(given) if make in (max, min, any, all) else given
+        if each is None:
+            return given(elements)
+        made = (each(element) for element in elements)
+        return given(made if make in (any, all) else [*made])  # of which the first ones may tell
 
     def value(element: Any) -> Any:
-        return element if each is None else each(element)
+        found = element if each is None else each(element)
+        return as_tensor(truth(found), torch.bool) if make in (any, all) else found
 
     def longer(element: Any, list_: Any) -> Any:
         list_.append(value(element))
@@ -229,7 +233,7 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
     if each is None and found.stacked is not None:
         return GrownList.of(found.stacked(), make.__name__, make)
     made = for_(found, longer, ([],), names="list", written="list")[0]
-    if make in (max, min):
+    if make in (max, min, any, all):
         return traceable(given)(made)
     if not isinstance(made, GrownList):
         return make(made)

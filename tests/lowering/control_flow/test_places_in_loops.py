@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import irkit
+from tests.support.written_functions import function_of
 
 
 def smoothed(x: torch.Tensor) -> torch.Tensor:
@@ -151,3 +152,25 @@ def test_a_place_beyond_a_list_is_refused_as_in_eager() -> None:
         of_few(torch.ones(3, 4))
     with pytest.raises((irkit.ContractError, irkit.EvaluateError)):
         program(torch.ones(3, 4))
+
+
+OF_ROWS = (
+    "x + (3 if any(row.sum() > 2 for row in x) else 1)", "x * (2 if any(row.sum().item() for row in x) else 1)",
+    "x * (2 if any(i > 2 for i in range(x.shape[0])) else 1)", "x + any([row.max() > 0.5 for row in x])",
+    "x + (3 if all((row < 0.9).all() for row in x) else 1)", "x + all(map(lambda row: row.sum() < 3, x))",
+    "x + (3 if all([len(row) > i for i, row in enumerate(x)]) else 1)", "x + (2 if any(map(torch.max, x)) else 1)",
+    "torch.stack(list(map(lambda row: row * 2, x)))",
+    "torch.stack(tuple(map(lambda a, b: a * b, x, x + 1)))", "sum(map(torch.sum, x)) + x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OF_ROWS)
+def test_what_is_made_of_all_rows_is_that_of_any_number_of_them(text: str) -> None:
+    model = function_of(
+        f"def model(x):\n    return {text}\n", f"of_rows_{abs(hash(text))}.py", "model", {"torch": torch}
+    )
+    shapes = ({0: "batch", 1: "n"},)
+    program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=shapes, capture="direct", rewrite=True)
+    for shape in ((3, 4), (1, 1), (7, 2), (2, 12), *([] if "map" in text else [(0, 3)])):
+        for x in (torch.zeros(shape), *(torch.rand(shape) for _ in range(5))):
+            torch.testing.assert_close(program(x), model(x))
