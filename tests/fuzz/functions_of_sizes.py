@@ -38,6 +38,7 @@ OF_ONE = (
 OF_TWO = (
     "math.gcd({a}, {b}, 12)", "math.gcd({a}, {b})", "({a} & {b})", "({a} | {b})", "({a} ^ {b})", "max({a}, {b})",
     "min({a}, {b})", "({a} + {b})", "({a} - {b})", "({a} >> min(abs({b}), 5))", "sum(x.shape)", "max(x.shape)",
+    "sorted(({a}, {b}))[0]", "sorted([{a}, {k}, {b}])[1]", "sorted(x.shape, reverse=True)[0]", "sorted(x.shape)[0]",
 )  # fmt: skip
 SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 25, 35, 63, 64, 65, 1000, 1023, 1024, 4096)
 
