@@ -9,10 +9,12 @@ import attrs
 import numpy as np
 import torch
 
+from irkit import dims
 from irkit.contract.least import check_least, least_numbers
 from irkit.contract.sizes import binding_of, check_sizes, names_of
 from irkit.core.ir import Graph, Value
 from irkit.core.types import Tensor
+from irkit.core.vocabulary import CONSTANT
 from irkit.errors import ContractError, IrkitError
 from irkit.evaluation.interpreter import evaluate
 from irkit.rewriting.numbering import is_random
@@ -51,6 +53,7 @@ def refuse_broken_example(graph: Graph, checks: Sequence[Condition], examples: M
         check_least(least_numbers(graph), {name: each for name, each in arrays.items() if each is not None})
     except ContractError as error:
         raise refused(error.what, error.source) from error
+    refuse_places(graph, sizes)
     feeds = [arrays.get(name) for name in names_of(graph)]
     if not checks or any(each is None for each in feeds):
         return
@@ -66,6 +69,23 @@ def refuse_broken_example(graph: Graph, checks: Sequence[Condition], examples: M
 def refused(what: str, source: str) -> LoweringError:
     """The error for what the example breaks."""
     return LoweringError(f"the program would refuse the very example of its capture: {what}", source=source, hint=TRY)
+
+
+def refuse_places(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Raises LoweringError where a Gather looks up a constant place that is not there at these sizes: the model caught
+    what eager raises then, and torch does not on tensors without numbers."""
+    for value in graph.order:
+        if value.op != "Gather":
+            continue
+        whole, places = value.inputs
+        if whole is None or places is None or places.op != CONSTANT or not isinstance(whole.type, Tensor):
+            continue
+        size: Any = whole.type.shape[value.attribute("axis", 0)]
+        if type(size) is not int and not {dims.label(symbol) for symbol in dims.symbols_of(size)} <= sizes.keys():
+            continue
+        found, size = np.asarray(places.attributes[0][1].array), dims.evaluate(size, sizes)
+        if found.size and not -size <= found.min() <= found.max() < size:
+            raise refused(f"it looks up a place that is not among the {size} that there are", value.origin.source)
 
 
 def sizes_of_example(graph: Graph, examples: Mapping[str, Any]) -> dict[str, int] | None:

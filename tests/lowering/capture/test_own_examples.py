@@ -145,3 +145,33 @@ def test_a_remainder_of_what_is_no_whole_number_is_pythons_by_torch_export() -> 
 def test_other_remainders_of_what_is_no_whole_number_are_refused_by_torch_export(model: Callable[..., object]) -> None:
     with pytest.raises(CaptureError, match="takes the remainder of a number that need not be whole"):
         irkit.to_onnx(model, (torch.zeros(4), EXAMPLE[1]), dynamic_shapes=({0: "n"}, None), capture="torch.export")
+
+
+LOOKED_UP = ("x[[0, 5]]", "x.index_select(0, torch.tensor([0, -4]))", "x.index_select(0, torch.tensor([0, 5]))")
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+@pytest.mark.parametrize("text", LOOKED_UP)
+def test_a_place_that_the_example_has_not_and_a_model_catches_ends_the_export(text: str, capture: str) -> None:
+    lines = f"def model(x):\n    try: return {text}\n    except (IndexError, RuntimeError): return x\n"
+    model = function_of(lines, f"looked_up_{LOOKED_UP.index(text)}.py", "model", {"torch": torch})
+    assert model(torch.zeros(3, 4)).shape == (3, 4)
+    told = r"not among the 3 that there are|goes on where torch refuses an operator: IndexError"
+    with pytest.raises((LoweringError, CaptureError), match=told) as error:
+        irkit.to_onnx(model, (torch.zeros(3, 4),), dynamic_shapes=({0: "n"},), capture=capture)
+    assert text in error.value.source
+
+
+CAUGHT = ("x.reshape(7)", "x @ torch.ones(5, 2)", "torch.cat([x, torch.ones(3, 5)])", "x.view(x.shape[0] * 3 + 1)")
+
+
+@pytest.mark.parametrize("text", CAUGHT)
+def test_what_torch_refuses_at_fixed_sizes_and_a_model_catches_is_no_part_of_the_program(text: str) -> None:
+    lines = f"def model(x):\n    try:\n        return {text}\n    except RuntimeError:\n        return x * 2\n"
+    model = function_of(lines, f"fixed_caught_{CAUGHT.index(text)}.py", "model", {"torch": torch})
+    for capture in ("torch.export", "direct"):
+        program = irkit.to_onnx(model, (torch.zeros(3, 4),), capture=capture)
+        x = torch.rand(3, 4)
+        assert torch.equal(program(x), x * 2)
+        with pytest.raises(CaptureError, match="goes on where torch refuses an operator"):
+            irkit.to_onnx(model, (torch.zeros(3, 4),), dynamic_shapes=({0: "n"},), capture=capture)
