@@ -44,17 +44,16 @@ def refuse_broken_example(graph: Graph, checks: Sequence[Condition], examples: M
     """Raises LoweringError where the contract of a graph is false for the example, whose tensors and numbers are given
     by name: sizes are always compared, conditions on data where they are computed of few elements, none of them random.
     """
-    arrays = {name: array_of_example(value) for name, value in examples.items()}
-    sizes = sizes_of_example(graph, examples)
+    sizes, least = sizes_of_example(graph, examples), least_numbers(graph)
     if sizes is None:
         return
     try:
         check_sizes(graph, sizes)
-        check_least(least_numbers(graph), {name: each for name, each in arrays.items() if each is not None})
+        check_least(least, {name: array_of_example(examples.get(name)) for name in least})
     except ContractError as error:
         raise refused(error.what, error.source) from error
     refuse_places(graph, sizes)
-    feeds = [arrays.get(name) for name in names_of(graph)]
+    feeds = [array_of_example(examples.get(name)) for name in names_of(graph)] if checks else []
     if not checks or any(each is None for each in feeds):
         return
     for group in (checks, *([each] for each in checks if len(checks) > 1)):
@@ -90,16 +89,19 @@ def refuse_places(graph: Graph, sizes: Mapping[str, int]) -> None:
 
 def sizes_of_example(graph: Graph, examples: Mapping[str, Any]) -> dict[str, int] | None:
     """The size of each name in the example; None where that has no sizes of its own."""
-    shapes = list[tuple[int, ...] | None]()
+    shapes, seen = list[tuple[int, ...] | None](), set[tuple[int, tuple[int, ...]]]()
     for name, param in zip(names_of(graph), graph.params, strict=True):
         value = examples.get(name)
-        if not isinstance(value, torch.Tensor) or not isinstance(param.type, Tensor):
+        if not isinstance(value, torch.Tensor) or type(param.type) is not Tensor:
             shapes.append(None)
             continue
-        shape = (*value.shape, *((2,) if value.is_complex() else ()))
-        if not all(type(size) is int for size in shape):
-            return None
-        shapes.append(shape)
+        shape = (*value.shape, 2) if value.dtype.is_complex else tuple(value.shape)
+        key = (id(param.type), shape)  # the parts of a cache are all alike
+        shapes.append(None if key in seen else shape)
+        if key not in seen:
+            seen.add(key)
+            if any(type(size) is not int for size in shape):
+                return None
     numbers = {name: value for name, value in examples.items() if type(value) is int}
     try:
         return binding_of(graph, shapes, numbers)

@@ -33,7 +33,8 @@ OF_ONE = (
     "math.perm(abs({a}), {i})", "math.isqrt(abs({a}))", "divmod({a}, {k})[0]", "divmod({a}, {k})[1]",
     "-(-({a}) // {k})", "int({a} / {k})", "round({a} / {k})", "math.ceil({a} / {k})", "math.floor({a} * 0.5)",
     "abs({a} - {k})", "min({a}, {k})", "max({k}, {a})", "({a} > {k}) * {k}", "int({a} > {k})", "sum(({a}, {k}))",
-    "math.prod(({a}, {k}))", "sorted(({a}, {k}))[0]", "({a} + {k})", "{a} * {i}",
+    "math.prod(({a}, {k}))", "int(math.fmod({a}, {k}))", "int(np.round({a} / {k}))",
+    "sorted(({a}, {k}))[0]", "({a} + {k})", "{a} * {i}",
 )  # fmt: skip
 OF_TWO = (
     "math.gcd({a}, {b}, 12)", "math.gcd({a}, {b})", "({a} & {b})", "({a} | {b})", "({a} ^ {b})", "max({a}, {b})",
@@ -54,8 +55,9 @@ def draw_number(rng: random.Random, depth: int = 2) -> str:
 
 def write_model(text: str) -> Model:
     """A model that returns the number, with lines: irkit reads the one that asks."""
-    lines = ("import math", "import torch", "def model(x):", "    n, m = x.shape", f"    number = {text}")
-    return function_of("\n".join((*lines, "    return torch.full((2,), number)", "")), "functions_of_sizes.py", "model")
+    lines = ("def model(x):", "    n, m = x.shape", f"    number = {text}", "    return torch.full((2,), number)", "")
+    space = {"math": math, "np": np, "torch": torch}
+    return function_of("\n".join(lines), "functions_of_sizes.py", "model", space)
 
 
 def tensor(sizes: Sizes) -> torch.Tensor:

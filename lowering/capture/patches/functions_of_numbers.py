@@ -22,8 +22,8 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 
 @contextmanager
 def divided_numbers() -> Iterator[None]:
-    """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `log` and `exp` of NumPy, which call a
-    method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
+    """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `round`, `log` and `exp` of NumPy, which
+    call a method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
     methods = {
         "__divmod__": lambda a, b: (a // b, a % b),
         "__rdivmod__": lambda a, b: (b // a, b % a),
@@ -32,7 +32,8 @@ def divided_numbers() -> Iterator[None]:
     }
     of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
     own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
-    with replaced_attributes(*of_both, *((torch.SymInt, name, method) for name, method in own.items())):
+    rounding = (torch.SymFloat, "rint", nearest_whole)
+    with replaced_attributes(*of_both, rounding, *((torch.SymInt, name, method) for name, method in own.items())):
         yield
 
 
@@ -43,6 +44,11 @@ def method_of(number: Any, name: str) -> Any:
     if made is None:
         raise TypeError(f"a number that varies has no {name} here")
     return made
+
+
+def nearest_whole(number: Any) -> Any:
+    """number.rint(), which NumPy's round calls: of an integer it gives another kind than rint, so that has none."""
+    return torch.sym_float(round(number))
 
 
 def bits_of(n: Any) -> Any:
@@ -162,6 +168,13 @@ def logarithm(x: Any, base: Any = None) -> Any:
     return made if made is None or base is None else made / math.log(base)
 
 
+def signed_remainder(a: Any, b: Any) -> Any:
+    """math.fmod(a, b) of integers: that of the absolute values, with the sign of the first."""
+    if not all(isinstance(each, int | torch.SymInt) for each in (a, b)):
+        return None
+    return torch.sym_float(abs(a) % abs(b) * torch.sym_max(torch.sym_min(a, 1), -1))
+
+
 def in_radians(x: Any) -> Any:
     """math.radians(x)"""
     degrees: Any = torch.sym_float(x)
@@ -187,6 +200,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.comb: symbolic(math.comb, combinations),
         math.perm: symbolic(math.perm, permutations),
         math.radians: symbolic(math.radians, in_radians),
+        math.fmod: symbolic(math.fmod, signed_remainder),
         math.log: symbolic(math.log, logarithm),
         **{
             plain: symbolic(plain, functools.partial(computed, plain.__name__))

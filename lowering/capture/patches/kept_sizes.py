@@ -16,7 +16,7 @@ import torch
 from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.functions_of_numbers import kept_function
 
-FUNCTIONS = "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians"
+FUNCTIONS = "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod"
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
 """A line that calls what makes numbers of sizes."""
 CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(")

@@ -189,8 +189,8 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "sizes_kept",
         (
-            "`int`, `float`, `len`, `min`, `max`, `sorted`, `math` and `numpy` in the modules of Python that the model's "
-            "code stands in",
+            "`int`, `float`, `len`, `min`, `max`, `sorted`, `math` and `numpy` in the modules of Python that the "
+            "model's code stands in",
         ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",

@@ -107,7 +107,7 @@ def plain_number(given: Any) -> Any:
 
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place,
-    torch.Tensor.new_tensor: tensor_like, **POOLS,
+    torch.asarray: tensor_in_place, torch.Tensor.new_tensor: tensor_like, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
     torch.combinations: combinations_of, torch.vander: powers,

