@@ -152,7 +152,7 @@ class Traced(torch.Tensor):
         return tracer_of(self.held)
 
     @property
-    def nbytes(self) -> Any:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+    def nbytes(self) -> Any:  # type: ignore[override]
         """How many bytes its elements take, which torch tells of plain sizes only."""
         return self.numel() * self.element_size()
 

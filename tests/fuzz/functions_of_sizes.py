@@ -10,12 +10,14 @@ large ones. What the program answers is eager's number to the last bit; elsewher
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 import irkit

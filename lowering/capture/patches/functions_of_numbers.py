@@ -265,11 +265,12 @@ def filled(number: Any) -> Callable[..., Any]:
 def filled_with(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """np.full(...) of sizes, or with a number, that vary."""
     kind = kind_of([fill_value]) if dtype is None else dtype
-    number = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
-    if kind is None or not isinstance(number, (bool, int, float, *NUMBERS)):
+    number: Any = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
+    own = kind_of(number)
+    if kind is None or own is None:
         return None
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    wide = torch.float64 if isinstance(number, float | torch.SymFloat) else torch.int64
+    wide = torch.float64 if own is float else torch.int64
     return array_of(torch.full(sizes, number, dtype=wide), kind)
 
 
