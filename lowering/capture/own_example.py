@@ -96,12 +96,12 @@ def sizes_of_example(graph: Graph, examples: Mapping[str, Any]) -> dict[str, int
             shapes.append(None)
             continue
         shape = (*value.shape, 2) if value.dtype.is_complex else tuple(value.shape)
+        if [size for size in shape if type(size) is not int]:  # a tensor without numbers, of a program that was given
+            return None
         key = (id(param.type), shape)  # the parts of a cache are all alike
         shapes.append(None if key in seen else shape)
         if key not in seen:
             seen.add(key)
-            if any(type(size) is not int for size in shape):
-                return None
     numbers = {name: value for name, value in examples.items() if type(value) is int}
     try:
         return binding_of(graph, shapes, numbers)
