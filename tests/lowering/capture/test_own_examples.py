@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import irkit
 from irkit.core.ir import Fact, Graph, Port, Signature
@@ -175,3 +176,8 @@ def test_what_torch_refuses_at_fixed_sizes_and_a_model_catches_is_no_part_of_the
         assert torch.equal(program(x), x * 2)
         with pytest.raises(CaptureError, match="goes on where torch refuses an operator"):
             irkit.to_onnx(model, (torch.zeros(3, 4),), dynamic_shapes=({0: "n"},), capture=capture)
+
+
+def test_a_program_that_was_given_with_sizes_of_torchs_own_is_taken_as_it_is() -> None:
+    traced = make_fx(lambda x: x.reshape(-1) * 2, tracing_mode="symbolic")(torch.rand(3, 4))
+    assert irkit.to_onnx(traced)(torch.ones(2, 5)).tolist() == [2.0] * 10
