@@ -15,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import irkit
 from irkit.core.ir import Fact, Graph, Port, Signature
 from irkit.dims import Range
+from lowering import lower
 from lowering.capture.own_example import refuse_broken_example
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Check
@@ -181,3 +182,15 @@ def test_what_torch_refuses_at_fixed_sizes_and_a_model_catches_is_no_part_of_the
 def test_a_program_that_was_given_with_sizes_of_torchs_own_is_taken_as_it_is() -> None:
     traced = make_fx(lambda x: x.reshape(-1) * 2, tracing_mode="symbolic")(torch.rand(3, 4))
     assert irkit.to_onnx(traced)(torch.ones(2, 5)).tolist() == [2.0] * 10
+
+
+def test_places_in_a_buffer_without_numbers_are_not_asked_for() -> None:
+    class Looked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("places", torch.tensor([0, 5]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[self.places]
+
+    assert "Gather" in str(lower(Looked().to("meta"), (torch.zeros(3, 2, device="meta"),)))
