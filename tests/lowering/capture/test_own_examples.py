@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,6 +192,7 @@ def test_places_in_a_buffer_without_numbers_are_not_asked_for() -> None:
             self.register_buffer("places", torch.tensor([0, 5]))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x[self.places]
+            places: Any = self.places
+            return x[places]
 
     assert "Gather" in str(lower(Looked().to("meta"), (torch.zeros(3, 2, device="meta"),)))
