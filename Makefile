@@ -193,6 +193,7 @@ exact-rules: $(READY)
 
 fuzz-conditions: $(READY)
 	$(BIN)/python -m tests.fuzz.conditions $(CONDITIONS_ARGS)
+	$(BIN)/python -m tests.fuzz.own_examples $(FUZZ_PROGRAMS)
 
 fuzz-control-flow: $(READY)
 	$(BIN)/python -m tests.fuzz.control_programs $(or $(CONTROL_FLOW_ARGS),500)

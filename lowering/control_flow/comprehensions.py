@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 NAMES = ("list", "tuple", "sum", "len", "set")
 """The builtins that make something of all elements at once."""
-EXTREMES = ("max", "min")
-"""Those that take one of all elements, where these are made one by one."""
+ONES = ("max", "min", "any", "all")
+"""Those that take one of all elements, or ask these for their truth, where they are made one by one."""
 ASKING = ("tolist", "numel")
 """The methods that make plain numbers of sizes."""
 REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
@@ -27,9 +27,12 @@ def is_listed(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
     given = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    if given is None or node.func.id not in (*NAMES, *EXTREMES) or isinstance(given, ast.Starred):
+    if given is None or node.func.id not in (*NAMES, *ONES) or isinstance(given, ast.Starred):
         return False
-    return is_plain_comprehension(given) if isinstance(given, ast.GeneratorExp) else node.func.id in NAMES
+    if isinstance(given, ast.GeneratorExp):
+        return is_plain_comprehension(given)
+    mapped = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "map"
+    return node.func.id in NAMES or mapped
 
 
 def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:

@@ -26,7 +26,7 @@ RISKY = frozenset("item index_select gather take narrow select view reshape toli
 
 PARTS = frozenset(("unbind", "split"))
 """Methods whose parts of a tensor a loop goes over."""
-ITERATED = frozenset("range enumerate zip reversed len".split())
+ITERATED = frozenset("range enumerate zip reversed len map".split())
 """Builtins that a loop goes over, or that say how often."""
 
 
@@ -42,6 +42,14 @@ def is_called(node: ast.AST) -> bool:
 def is_opening(node: ast.AST) -> bool:
     """Whether a call makes a list whose length may vary."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in OPENING
+
+
+def is_element(node: ast.AST) -> bool:
+    """Whether an expression reads `x[i]`, of a place that is computed."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+        return False
+    place = node.slice.operand if isinstance(node.slice, ast.UnaryOp) else node.slice
+    return not isinstance(place, ast.Constant | ast.Slice | ast.Tuple)
 
 
 def is_decision(node: ast.AST) -> bool:
@@ -147,6 +155,11 @@ class Decisions(ast.NodeTransformer):
                 self.refuse_bindings([each])
         made = ast.Call(call("traceable", [node.func]), node.args, node.keywords)
         return at_place(made, node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        marked = node in self.marked
+        self.generic_visit(node)
+        return at_place(call("element_at", [node.value, node.slice]), node) if marked else node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         return self.generic_visit(node)

@@ -13,6 +13,7 @@ import torch
 
 from lowering.capture.patches.kept_sizes import PLAIN_OF
 from lowering.control_flow.branches import Attributes, branch_results
+from lowering.control_flow.elements import element_at
 from lowering.control_flow.loops import Loop
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, is_kept, not_, or_, traceable
@@ -22,6 +23,7 @@ from lowering.control_flow.values import (
     OpenList,
     Undefined,
     Unset,
+    as_tensor,
     decider,
     is_of_data,
     is_open,
@@ -36,6 +38,7 @@ __all__ = [
     "chain",
     "choose",
     "defined",
+    "element_at",
     "for_",
     "listed",
     "not_",
@@ -213,21 +216,25 @@ def has_no_round(length: Any) -> bool:
 
 
 def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
-    """make([each(element) for element in elements]), where `make` is list, tuple, sum or len; without `each`
-    make(elements)."""
+    """make([each(element) for element in elements]), where `make` is list, tuple, sum, len, max, min, any or all;
+    without `each` make(elements)."""
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
     given, make = make, PLAIN_OF.get(make, make)
-    known = make in (list, tuple, sum, len, max, min)
+    known = make in (list, tuple, sum, len, max, min, any, all)
     found = elements_of(elements) if known else elements
     if make is len and each is None and isinstance(found, OpenList):
         return found.length
     if not known or not isinstance(found, Open):
-        given = traceable(given) if make in (max, min) else given
-        return given(elements if each is None else [each(element) for element in elements])
+        given = traceable(given) if make in (max, min, any, all) else given
+        if each is None:
+            return given(elements)
+        made = (each(element) for element in elements)
+        return given(made if make in (any, all) else [*made])  # of which the first ones may tell
 
     def value(element: Any) -> Any:
-        return element if each is None else each(element)
+        found = element if each is None else each(element)
+        return as_tensor(truth(found), torch.bool) if make in (any, all) else found
 
     def longer(element: Any, list_: Any) -> Any:
         list_.append(value(element))
@@ -240,7 +247,7 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
     if each is None and found.stacked is not None:
         return GrownList.of(found.stacked(), make.__name__, make)
     made = for_(found, longer, ([],), names="list", written="list")[0]
-    if make in (max, min):
+    if make in (max, min, any, all):
         return traceable(given)(made)
     if not isinstance(made, GrownList):
         return make(made)

@@ -131,6 +131,8 @@ def open_zip(*given: Any, strict: bool = False) -> Any:
 def same_number(one: Any, other: Any) -> bool:
     """Whether two numbers are one, or one expression."""
     a, b = getattr(one, "node", None), getattr(other, "node", None)
+    if type(one) is int and type(other) is int:
+        return one == other
     return one is other or (isinstance(a, SizeNode) and isinstance(b, SizeNode) and a.expr == b.expr)
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePath
 import attrs
 
 from lowering.control_flow.comprehensions import is_counting
-from lowering.control_flow.decisions import is_decision
+from lowering.control_flow.decisions import is_decision, is_element
 from lowering.control_flow.generation import Generation
 from lowering.control_flow.names import FUNCTIONS
 from lowering.errors import CaptureError
@@ -191,7 +191,8 @@ def asks_nothing(test: ast.expr) -> bool:
 
 def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
     """The decisions of a function at these places, with those that make their tests; where loops are among them, with
-    each `len(...)`, which may ask a list that a loop makes grow, by another name; and each `type(x)` and its like."""
+    each `len(...)`, which may ask a list that a loop makes grow, by another name, and each `x[i]`; and each `type(x)`
+    and its like."""
     found: set[ast.AST] = set()
     every = decisions_in(function)
     for each in every:
@@ -199,6 +200,7 @@ def marked_at(function: ast.AST, places: frozenset[Place]) -> set[ast.AST]:
             found |= {each, *parts_of(each)}
     loops = any(isinstance(each, ast.For | ast.While) for each in found)
     found |= {each for each in every if loops and isinstance(each, ast.Call) and is_counting(each)}
+    found |= {each for each in ast.walk(function) if loops and is_element(each)}
     return found | {each for each in ast.walk(function) if found and asks_for_kind(each)}
 
 

@@ -13,6 +13,7 @@ import torch
 from lowering.capture.patches import kept_sizes
 from lowering.capture.patches.kinds_of_numbers import PLAIN, type_in
 from lowering.control_flow.branches import Branches, is_direct
+from lowering.control_flow.elements import open_map
 from lowering.control_flow.ragged import open_len
 from lowering.control_flow.rows import (
     GrownList,
@@ -254,12 +255,19 @@ def type_(value: Any) -> type:
 
 def any_(values: Any) -> Any:
     """any(values)"""
+    values = truths_of(values)
     return values.any() if isinstance(values, torch.Tensor) and values.dim() == 1 else folded(values, True)
 
 
 def all_(values: Any) -> Any:
     """all(values)"""
+    values = truths_of(values)
     return values.all() if isinstance(values, torch.Tensor) and values.dim() == 1 else folded(values, False)
+
+
+def truths_of(values: Any) -> Any:
+    """The elements of a list whose length varies as one tensor; anything else as it is."""
+    return values.gathered(torch.bool) if isinstance(values, GrownList) else values
 
 
 def folded(values: Iterable[Any], decisive: bool) -> Any:
@@ -332,7 +340,7 @@ FUNCTIONS: dict[Any, Any] = {
     enumerate: open_enumerate, zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal,
     torch.allclose: allclose, type: type_, isinstance: asked_kind(isinstance), hasattr: asked_kind(hasattr),
     torch.is_tensor: asked_kind(torch.is_tensor), torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
-    torch.split: open_split, kept_sizes.length: partial(open_len, plain=kept_sizes.length),
+    torch.split: open_split, map: open_map, kept_sizes.length: partial(open_len, plain=kept_sizes.length),
     kept_sizes.greatest: extreme_by(kept_sizes.greatest, True),
     kept_sizes.smallest: extreme_by(kept_sizes.smallest, False),
 }  # fmt: skip

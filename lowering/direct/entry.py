@@ -196,7 +196,7 @@ def fixed_names(request: Request, found: Found) -> dict[str, Fixed]:
     for guard in found.guards:
         sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
         name = next((s.name for s in sides if s.is_Symbol), "")
-        if name in request.hints and any(s.is_Integer for s in sides):
+        if name in request.hints and any(s.is_number for s in sides):
             lines[name] = Fixed(request.place_of(name), request.hints[name], guard.source)
     return lines
 

@@ -25,6 +25,7 @@ from lowering.capture.guards.questions import RELATIONS, Questions
 from lowering.capture.patches.kept_sizes import ASKED, CHOSEN
 from lowering.direct.functions import bits
 from lowering.errors import LoweringError
+from lowering.records.members import members_asked
 from lowering.records.sizes import is_unbacked
 
 YES: Callable[[], bool] = True.__bool__
@@ -193,11 +194,26 @@ class SizeNode(SymNode):
             told = self.asked.decide(self)
             if told is not None:
                 return told
+        if self.among_several():
+            return bool(self.hint)
         known = len(self.asked.kept)
         self.asked.condition(self.expr, bool(self.hint))
         if len(self.asked.kept) > known and CHOSEN.search(self.asked.line()):
             self.asked.fixed[self.expr] = self.asked.code()
         return bool(self.hint)
+
+    def among_several(self) -> bool:
+        """Whether this is a question of `n in (1, 2, 4)`, of an `n` that is one of these for the example: that it is
+        one is kept then, rather than which."""
+        name, *rest = self.parts or ("",)
+        if name != "eq" or rest[0].kind is not int or rest[1].maybe_as_int() is None:
+            return False
+        members = members_asked() if type(rest[0].dim) is not int else frozenset()
+        if len(members) < 2 or rest[0].hint not in members:
+            return False
+        dim = sympy.sympify(rest[0].dim)
+        self.asked.condition(sympy.Or(*(sympy.Eq(dim, each) for each in sorted(members))), True)
+        return True
 
     def bool_(self) -> bool:
         return self.guard_bool()

@@ -151,6 +151,11 @@ class Traced(torch.Tensor):
         """The tracer that made it. Raises CaptureError once its run is over."""
         return tracer_of(self.held)
 
+    @property
+    def nbytes(self) -> Any:  # type: ignore[override]
+        """How many bytes its elements take, which torch tells of plain sizes only."""
+        return self.numel() * self.element_size()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tracer = next(each.tracer for each in leaves((args, kwargs or {})) if isinstance(each, Traced))

@@ -76,6 +76,11 @@ class Lowered:
         """The graph together with the conditions that only the data decides."""
         return Watched.of(self.graph, self.checks)
 
+    @property
+    def examples(self) -> dict[str, Any]:
+        """What the parameters of the graph hold in the example of the capture, by name."""
+        return {**{leaf.name: leaf.value for leaf in self.captured.leaves}, **self.initial_state}
+
     def leaves_from(self, results: Sequence[Any]) -> list[Any]:
         """The leaves of the model's result, from the results of the graph as tensors."""
         made: dict[str, Callable[[Any], Any]] = {"result": lambda i: results[i], "number": lambda i: results[i].item()}

@@ -139,6 +139,8 @@ def call_function(scope: Scope, node: Node) -> None:
     elif computes_nothing(target):
         note(scope, node)
         scope.env[node] = None
+    elif is_refused(node):
+        scope.env[node] = None
     elif isinstance(target, OpOverload) and target._schema.name in _ITEMS:
         hold(scope, node, item(scope, node))
     elif isinstance(recorded, _SIZES):
@@ -315,6 +317,17 @@ def is_float(given: Any) -> bool:
 def name_of_operator(target: Any) -> str:
     """`aten::squeeze` for any of its overloads; empty for what is not an operator of torch."""
     return target._schema.name if isinstance(target, OpOverload) else ""
+
+
+def is_refused(node: Node) -> bool:
+    """Whether a node is left of a call that torch refused while it traced, which the model caught."""
+    target: Any = node.target
+    refused = isinstance(target, OpOverload) and not node.users and node.meta.get("val", NOTHING) is None
+    return refused and bool(target._schema.returns) and not storage.written_arguments(target)
+
+
+NOTHING = object()
+"""What stands for a record that a node has not."""
 
 
 def nodes_reached(module: GraphModule) -> Iterator[Node]:

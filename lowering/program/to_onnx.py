@@ -18,6 +18,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
 from irkit.rewriting.history import Tally
 from irkit.rewriting.passes import Observer, nobody
+from lowering.capture.own_example import refuse_broken_example
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
@@ -31,7 +32,7 @@ from lowering.program.ways import lower_model
 from lowering.records.options import ExportOptions, Functions
 from lowering.tensors.complex_pairs import boundary_texts
 from passes import optimize
-from passes.legal.runtime.limits import state_limits
+from passes.legal.runtime.limits import RUNTIME, state_limits
 from passes.pipelines.rule_sets import text_of
 from passes.preparing.finish import finish
 from passes.quantization.biases import integer_biases, said_of_biases
@@ -112,6 +113,8 @@ def finished(
     last = mixed or done.quantized
     better = better if last is None else better.with_whole(last.graph)
     ready = written.with_facts(state_limits(state_finiteness(written.graph, target), target).signature.facts)
+    if any(fact.kind == RUNTIME for fact in ready.graph.signature.facts):  # capture has compared the others
+        refuse_broken_example(ready.graph, (), low.examples)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
     report = attrs.evolve(report_of(low, ready.graph, target, counts, clock.seconds), fired=tally.counts(written.whole))
     if mixed is not None:

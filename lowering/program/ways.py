@@ -18,6 +18,7 @@ from irkit.errors import IrkitError
 from lowering.capture.capture import capture_model
 from lowering.capture.fx_graphs import is_aten
 from lowering.capture.leaves import choice_of, modules_left_whole, with_modules
+from lowering.capture.own_example import refuse_broken_example
 from lowering.capture.patches.branches import branches_of_anything
 from lowering.capture.torch_export import Attempt
 from lowering.capture.traces import traced_module
@@ -150,7 +151,7 @@ def lower_as_it_is(
     start = time.perf_counter()
     try:
         with clock("capture"):
-            return directly(model, args, kwargs, options, trace_ways)
+            return accepting(directly(model, args, kwargs, options, trace_ways))
     except (CaptureError, WrongConverter):  # what is wrong in the model, its arguments or its sizes
         raise
     except Exception as error:
@@ -185,7 +186,7 @@ def by_eagers_ways(
     where that fails, too."""
     try:
         with clock("capture"):
-            low = directly(model, args, kwargs, options, trace_ways, as_eager=True)
+            low = accepting(directly(model, args, kwargs, options, trace_ways, as_eager=True))
     except Exception:  # models raise anything; the first error tells what is wrong
         return None
     notes = (*low.captured.notes, f"{AS_EAGER}: {said_of(failed)}")
@@ -213,7 +214,13 @@ def by_torch_export(
     if isinstance(options.rewrite, Rewriting):
         refuse_writes_after(captured.graph_module)
     with clock("lower"):
-        return lower_captured(captured, options)
+        return accepting(lower_captured(captured, options))
+
+
+def accepting(low: Lowered) -> Lowered:
+    """What was lowered, which takes its own example. Raises LoweringError where it would not."""
+    refuse_broken_example(low.graph, low.checks, low.examples)
+    return low
 
 
 def said_of(error: Exception) -> str:

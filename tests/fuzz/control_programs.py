@@ -5,15 +5,14 @@ They compute with integers, so that results are equal to the last digit and no d
 
 from __future__ import annotations
 
-import linecache
 import random
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 
 import irkit
+from tests.support.written_functions import function_of
 
 SCALARS = (
     "x.sum() % 7", "s + 1", "(s * 3 + t) % 11", "x.max()", "(t - s) % 9", "s + k", "x[0].sum()", "s if s > t else t",
@@ -190,14 +189,6 @@ class Writer:
         yield from (f"    {line}" for line in self.block(depth + 1, loop))
 
 
-def function_of(text: str, name: str) -> Callable[[Any], Any]:
-    """The function of a text, whose lines Python knows as those of a file."""
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    names: dict[str, Any] = {"torch": torch}
-    exec(compile(text, name, "exec"), names)
-    return names["f"]
-
-
 def inputs(seed: int) -> list[torch.Tensor]:
     """Integers at several sizes."""
     generator = torch.Generator().manual_seed(seed)
@@ -207,7 +198,7 @@ def inputs(seed: int) -> list[torch.Tensor]:
 def outcome(seed: int) -> str:
     """What came of one program: "agrees", "is refused: ..." for an error of irkit's, or what is wrong."""
     text = Writer(seed).program()
-    function = function_of(text, f"/fuzz/control_{seed}.py")
+    function = function_of(text, f"/fuzz/control_{seed}.py", space={"torch": torch})
     example, *others = inputs(seed)
     try:
         program = irkit.to_onnx(function, (example,), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)

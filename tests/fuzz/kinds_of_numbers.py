@@ -12,7 +12,6 @@ or refuses. Not asked is what is known to differ: the kind of the greatest of an
 from __future__ import annotations
 
 import argparse
-import linecache
 import random
 import sys
 import types
@@ -25,6 +24,7 @@ import torch
 
 import irkit
 from lowering.errors import CaptureError
+from tests.support.written_functions import function_of
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 SIZES = (
@@ -121,11 +121,9 @@ class Drawn:
 
     def model(self) -> Model:
         """The model, in a library of its own for odd seeds, otherwise in code that no module of Python holds."""
-        name, text = f"kinds_of_numbers_{self.seed}.py", self.text
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        space = types.ModuleType(f"kinds_of_numbers_{self.seed}").__dict__ if self.seed % 2 else {}
-        exec(compile(text, name, "exec"), space)
-        return space["model"]
+        name = f"kinds_of_numbers_{self.seed}"
+        space = types.ModuleType(name).__dict__ if self.seed % 2 else {}
+        return function_of(self.text, f"{name}.py", "model", space)
 
 
 def answer(call: Callable[[torch.Tensor], Any], x: torch.Tensor, *refusals: type[Exception]) -> Any:

@@ -8,18 +8,17 @@ what eager answers.
 
 from __future__ import annotations
 
-import linecache
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 import irkit
 from irkit.errors import ContractError, IrkitError
+from tests.support.written_functions import function_of
 
 HELD = (
     "{v} * 1", "{v}", "{v}[:1]", "{v} + 1", "y[-1:]", "{v}.flip(0)", "z + {v}[:1]", "{v}.view(-1)", "{v}[:]",
@@ -71,18 +70,9 @@ def program(seed: int) -> str:
     return "def f(x, n):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def function_of(seed: int) -> Callable[..., Any]:
-    """The function of a seed, whose text Python's own tools find."""
-    text, name = program(seed), f"/fuzz/shared_{seed}.py"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    held: dict[str, Any] = {"torch": torch}
-    exec(compile(text, name, "exec"), held)
-    return held["f"]
-
-
 def outcome(seed: int) -> str:
     """What came of a seed: right, or why it is refused. Raises AssertionError where it answers otherwise than eager."""
-    function = function_of(seed)
+    function = function_of(program(seed), f"/fuzz/shared_{seed}.py", space={"torch": torch})
     try:
         found = irkit.to_onnx(
             function, copies(EXAMPLE), dynamic_shapes=({0: "a"}, {0: "b"}), rewrite=True, capture="direct"

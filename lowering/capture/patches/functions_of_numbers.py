@@ -22,8 +22,8 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 
 @contextmanager
 def divided_numbers() -> Iterator[None]:
-    """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `log` and `exp` of NumPy, which call a
-    method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
+    """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `round`, `log` and `exp` of NumPy, which
+    call a method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
     methods = {
         "__divmod__": lambda a, b: (a // b, a % b),
         "__rdivmod__": lambda a, b: (b // a, b % a),
@@ -32,7 +32,8 @@ def divided_numbers() -> Iterator[None]:
     }
     of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
     own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
-    with replaced_attributes(*of_both, *((torch.SymInt, name, method) for name, method in own.items())):
+    rounding = (torch.SymFloat, "rint", nearest_whole)
+    with replaced_attributes(*of_both, rounding, *((torch.SymInt, name, method) for name, method in own.items())):
         yield
 
 
@@ -43,6 +44,11 @@ def method_of(number: Any, name: str) -> Any:
     if made is None:
         raise TypeError(f"a number that varies has no {name} here")
     return made
+
+
+def nearest_whole(number: Any) -> Any:
+    """number.rint(), which NumPy's round calls: of an integer it gives another kind than rint, so that has none."""
+    return torch.sym_float(round(number))
 
 
 def bits_of(n: Any) -> Any:
@@ -162,6 +168,13 @@ def logarithm(x: Any, base: Any = None) -> Any:
     return made if made is None or base is None else made / math.log(base)
 
 
+def signed_remainder(a: Any, b: Any) -> Any:
+    """math.fmod(a, b) of integers: that of the absolute values, with the sign of the first."""
+    if not all(isinstance(each, int | torch.SymInt) for each in (a, b)):
+        return None
+    return torch.sym_float(abs(a) % abs(b) * torch.sym_max(torch.sym_min(a, 1), -1))
+
+
 def in_radians(x: Any) -> Any:
     """math.radians(x)"""
     degrees: Any = torch.sym_float(x)
@@ -187,6 +200,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.comb: symbolic(math.comb, combinations),
         math.perm: symbolic(math.perm, permutations),
         math.radians: symbolic(math.radians, in_radians),
+        math.fmod: symbolic(math.fmod, signed_remainder),
         math.log: symbolic(math.log, logarithm),
         **{
             plain: symbolic(plain, functools.partial(computed, plain.__name__))
@@ -210,7 +224,7 @@ MATH = types.SimpleNamespace(**{name: kept_function(each) or each for name, each
 """What stands for the module."""
 
 
-OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_")
+OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_|which has no callable \w+ method")
 """What NumPy, and torch of an array of NumPy's, say of a size that varies."""
 
 
@@ -248,9 +262,71 @@ def filled(number: Any) -> Callable[..., Any]:
     return of_shape
 
 
+def filled_with(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """np.full(...) of sizes, or with a number, that vary."""
+    kind = kind_of([fill_value]) if dtype is None else dtype
+    number: Any = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
+    own = kind_of(number)
+    if kind is None or own is None:
+        return None
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    wide = torch.float64 if own is float else torch.int64
+    return array_of(torch.full(sizes, number, dtype=wide), kind)
+
+
 def diagonal(rows: Any, columns: Any = None, dtype: Any = float) -> Any:
     """np.eye of sizes that vary."""
     return array_of(torch.eye(rows, rows if columns is None else columns, dtype=torch.float64), dtype)
+
+
+def triangle(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:
+    """np.tri(...) of sizes that vary."""
+    whole = torch.ones((N, N if M is None else M), dtype=torch.float64)
+    return array_of(torch.tril(whole, k), dtype) if isinstance(k, int) else None
+
+
+def listed(numbers: Any, dtype: Any = None) -> Any:
+    """np.array(...) of nested lists of numbers of which some vary."""
+    kind = kind_of(numbers) if dtype is None else dtype
+    if kind is None or kind_of(numbers) is None:
+        return None
+    wide = torch.float64 if kind_of(numbers) is float else torch.int64
+    return array_of(torch.tensor(plain_lists(numbers), dtype=wide), kind)
+
+
+def repeated(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    """np.repeat(...) of an array of NumPy's own, as often as a size says."""
+    if not varies(repeats) or isinstance(a, OfTensor):
+        return None
+    whole = torch.as_tensor(np.asarray(a).ravel() if axis is None else np.asarray(a))
+    return array_of(torch.repeat_interleave(whole, repeats, 0 if axis is None else axis), np.asarray(a).dtype)
+
+
+def tiled(A: Any, reps: Any) -> Any:
+    """np.tile(...) of an array of NumPy's own, as often as sizes say."""
+    if isinstance(A, OfTensor):
+        return None
+    return array_of(
+        torch.as_tensor(np.asarray(A)).tile(reps if isinstance(reps, tuple | list) else (reps,)), np.asarray(A).dtype
+    )
+
+
+def plain_lists(numbers: Any) -> Any:
+    """Nested lists in the place of tuples and shapes."""
+    return [plain_lists(each) for each in numbers] if isinstance(numbers, list | tuple) else numbers
+
+
+def kind_of(numbers: Any) -> type | None:
+    """The kind that NumPy gives the elements of nested lists of numbers; None where others are among them, or none."""
+    if isinstance(numbers, list | tuple):
+        kinds = {kind_of(each) for each in numbers}
+        return next((kind for kind in (None, float, int, bool) if kind in kinds), None)
+    if isinstance(numbers, np.generic):
+        numbers = numbers.item()
+    for kind, symbolic in ((bool, torch.SymBool), (int, torch.SymInt), (float, torch.SymFloat)):
+        if type(numbers) is kind or isinstance(numbers, symbolic):
+            return kind
+    return None
 
 
 def of_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -258,12 +334,20 @@ def of_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
 
     @functools.wraps(plain)
     def made(*given: Any, **named: Any) -> Any:
-        every = [part for each in (*given, *named.values()) for part in (each if isinstance(each, tuple) else (each,))]
-        fits = any(map(varies, every)) and named.keys() <= {"dtype", "num", "shape"}
+        fits = any_varies((*given, *named.values())) and named.keys() <= TAKEN
         found = function(*given, **named) if fits else None
         return plain(*given, **named) if found is None else found
 
     return made
+
+
+TAKEN = frozenset("dtype num shape fill_value N M k repeats axis reps".split())
+"""What functions of NumPy's are given by name that are made of sizes."""
+
+
+def any_varies(given: Any) -> bool:
+    """Whether a number in nested lists varies."""
+    return any(map(any_varies, given)) if isinstance(given, list | tuple) else varies(given)
 
 
 class Numpy:
@@ -274,6 +358,12 @@ class Numpy:
     eye = staticmethod(of_sizes(np.eye, diagonal))
     zeros = staticmethod(of_sizes(np.zeros, filled(0)))
     ones = staticmethod(of_sizes(np.ones, filled(1)))
+    full = staticmethod(of_sizes(np.full, filled_with))
+    tri = staticmethod(of_sizes(np.tri, triangle))
+    array = staticmethod(of_sizes(np.array, listed))
+    asarray = staticmethod(of_sizes(np.asarray, listed))
+    repeat = staticmethod(of_sizes(np.repeat, repeated))
+    tile = staticmethod(of_sizes(np.tile, tiled))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

@@ -16,11 +16,11 @@ import torch
 from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.functions_of_numbers import kept_function
 
-FUNCTIONS = "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians"
+FUNCTIONS = "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod"
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
 """A line that calls what makes numbers of sizes."""
-CHOSEN = re.compile(r"(?<![\w.])(min|max)\(")
-"""A line that calls Python's min or max."""
+CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(")
+"""A line that calls Python's min, max or sorted."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat)
 
 
@@ -100,11 +100,26 @@ def extreme(plain: Callable[..., Any], symbolic: Callable[[Any, Any], Any], valu
     return reduce(symbolic, every) if sizes else plain(every)
 
 
+def ordered(values: Any, /, **named: Any) -> list[Any]:
+    """sorted, but of a few sizes sizes."""
+    every = [*values]
+    whole = all(type(each) is int or isinstance(each, torch.SymInt) for each in every)
+    if not whole or len(every) > FEW or named.keys() - {"reverse"} or not any(isinstance(e, SYMBOLIC) for e in every):
+        return sorted(every, **named)
+    for last in range(len(every) - 1, 0, -1):
+        for place in range(last):
+            pair = every[place : place + 2]
+            every[place : place + 2] = torch.sym_min(*pair), torch.sym_max(*pair)
+    return every[::-1] if named.get("reverse") else every
+
+
+FEW = 4
+"""Of so many sizes the ordered ones are still dimensions to read."""
 KEPT: Mapping[str, Any] = types.MappingProxyType(
-    {"int": Int, "float": Float, "len": length, "min": smallest, "max": greatest}
+    {"int": Int, "float": Float, "len": length, "min": smallest, "max": greatest, "sorted": ordered}
 )
 """What stands for the names of Python's own in such code."""
-PLAIN_OF: Mapping[Any, Any] = types.MappingProxyType({length: len, smallest: min, greatest: max})
+PLAIN_OF: Mapping[Any, Any] = types.MappingProxyType({length: len, smallest: min, greatest: max, ordered: sorted})
 """The functions of Python's own for which these stand."""
 ABSENT = object()
 """What stands for a name that a module did not have."""

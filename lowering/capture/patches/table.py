@@ -189,8 +189,8 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "sizes_kept",
         (
-            "`int`, `float`, `len`, `min`, `max`, `math` and `numpy` in the modules of Python that the model's code "
-            "stands in",
+            "`int`, `float`, `len`, `min`, `max`, `sorted`, `math` and `numpy` in the modules of Python that the "
+            "model's code stands in",
         ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",
@@ -296,7 +296,7 @@ TABLE: tuple[Patch, ...] = (
             "torch.fx.experimental.symbolic_shapes.ShapeEnv.guard_or_defer_runtime_assert",
         ),
         "torch answers questions about size 0 without a trace, forgets what is divided by and what a model catches, "
-        "and notes its own lines rather than the model's",
+        "takes the remainder of 3 / 2 for a whole number, and notes its own lines rather than the model's",
         "2.13",
         lambda at: at.exports,
         lambda at: hear_questions(at.heard),

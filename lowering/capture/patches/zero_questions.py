@@ -7,6 +7,7 @@ torch's own kernels ask, about strides and memory formats, is left out: their op
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import sysconfig
@@ -21,6 +22,8 @@ import attrs
 import sympy
 import torch
 
+from lowering.capture.guards.guards import line_at
+from lowering.errors import CaptureError
 from lowering.records.torch_internals import ShapeEnv, SLoc, SymNode, torch_functions
 
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -105,6 +108,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
         for name, method in before.items():
             asks = overheard(name, method, heard.questions, known) if name in RELATIONS else None
             asks = answered(method, heard.raised) if name in ANSWERS else asks
+            method = whole_remainder(method, heard.raised) if name == "mod" else method
             setattr(SymNode, name, asks or divided(name in POWERS, method, heard.divisors))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
@@ -164,6 +168,29 @@ def divided(power: bool, method: Any, found: dict[Any, traceback.FrameSummary | 
         return method(self, other)
 
     return divide
+
+
+def whole_remainder(method: Any, found: list[tuple[Exception, traceback.FrameSummary | None]]) -> Any:
+    """The remainder of SymNode, which torch takes for a whole number, that of 3 / 2, too. Of numbers that need not be
+    whole it is computed by what is exact in doubles, where it is by a power of two, and else refused, which is noted.
+    """
+
+    def remainder(self: Any, other: Any) -> Any:
+        if self.is_int() and other.is_int():
+            return method(self, other)
+        by = other.maybe_as_float()
+        if by is None or math.frexp(by)[0] != 0.5:
+            frame = user_frame(sys._getframe(1))
+            error = CaptureError(
+                "torch.export takes the remainder of a number that need not be whole for a whole one",
+                source=line_at(frame),
+                hint="compute it of whole numbers, n % 4 in place of n / 2 % 2, or use capture='direct'",
+            )
+            found.append((error, frame))
+            raise error
+        return self.sub(self.float_truediv(other).floor().sym_float().mul(other))
+
+    return remainder
 
 
 def note(relation: Any, ours: Any, theirs: Any, said: Any, frame: Any, found: list[Question]) -> None:

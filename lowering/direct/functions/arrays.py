@@ -15,9 +15,9 @@ from lowering.errors import LoweringError
 
 DTYPES: Mapping[Any, Any] = types.MappingProxyType({
     np.dtype(name): getattr(torch, "bool" if name == "bool" else name)
-    for name in ("bool", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+    for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 })  # fmt: skip
-"""The element types that NumPy and torch have in common, but for those without a sign, whose sums differ."""
+"""The element types that NumPy and torch have in common, and ONNX computes with."""
 OF_TORCH: Mapping[Any, Any] = types.MappingProxyType({kind: name for name, kind in DTYPES.items()})
 NUMBERS = (torch.bool, torch.int64, torch.float64)
 """The types of which an element is a number of Python's, or one of NumPy's that is counted with as it is."""
@@ -147,6 +147,7 @@ class Array(OfTensor):
 
     def cumsum(self, axis: int | None = None) -> Array:
         """The sums up to each element."""
+        self.refuse_unsigned("cumsum")
         return Array(self.ravel().tensor.cumsum(0) if axis is None else self.tensor.cumsum(axis))
 
     def argsort(self, axis: int | None = -1, **how: Any) -> Array:
@@ -156,13 +157,26 @@ class Array(OfTensor):
         along = self.ravel() if axis is None else self
         return Array(torch.argsort(along.tensor, dim=-1 if axis is None else axis, stable=True))
 
+    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+        """Each element as often, one behind the other."""
+        along = self.ravel() if axis is None else self
+        if isinstance(repeats, Array | np.ndarray | list | tuple):
+            raise refusal("ndarray.repeat by several numbers")
+        return Array(torch.repeat_interleave(along.tensor, repeats, 0 if axis is None else axis))
+
     def nonzero(self) -> tuple[Array, ...]:
         """Where the elements are that are not 0, along each axis."""
         return tuple(map(Array, self.tensor.nonzero(as_tuple=True)))
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
         """The sum along axes."""
+        self.refuse_unsigned("sum")
         return element(self.tensor.sum(axes_of(self, axis), keepdim=keepdims))
+
+    def refuse_unsigned(self, name: str) -> None:
+        """Raises LoweringError for numbers without a sign, whose sums are in NumPy, too, and in torch are not."""
+        if self.tensor.dtype is torch.uint8:
+            raise refusal(f"ndarray.{name} of uint8", "make it int64 first: array.astype('int64')")
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
         """The mean along axes, of integers a double."""
@@ -201,6 +215,7 @@ class Array(OfTensor):
     __truediv__, __rtruediv__, __itruediv__ = operators(np.true_divide)
     __floordiv__, __rfloordiv__, __ifloordiv__ = operators(np.floor_divide)
     __mod__, __rmod__, __imod__ = operators(np.remainder)
+    __pow__, __rpow__, __ipow__ = operators(np.power)
     __and__, __rand__, __iand__ = operators(np.bitwise_and)
     __or__, __ror__, __ior__ = operators(np.bitwise_or)
     __lt__, __le__, __gt__, __ge__ = (
@@ -225,7 +240,8 @@ class Array(OfTensor):
         if ufunc in DIVIDING and (isinstance(given[1], Array | np.ndarray | torch.SymInt) or not given[1]):
             raise refusal(f"np.{ufunc.__name__} by numbers that may be 0")
         *kinds, made = ufunc.resolve_dtypes((*map(kind_of, given), None))
-        if made not in DTYPES or any(kind not in DTYPES for kind in kinds):
+        whole_power = ufunc is np.power and made.kind != "f"  # of which one below 0 is an error
+        if whole_power or made not in DTYPES or any(kind not in DTYPES for kind in kinds):
             raise refusal(f"np.{ufunc.__name__} of these types")
         found = UFUNCS[ufunc](*(operand(each, DTYPES[kind]) for each, kind in zip(given, kinds, strict=True)))
         if into is None:
@@ -240,9 +256,42 @@ class Array(OfTensor):
         if name in JOINING:
             parts = [operand(each, kind) for kind in [common_type(args[0])] for each in args[0]]
             return Array(JOINING[name](parts, *args[1:], **kwargs))
+        if name in OF_ARRAYS and {*kinds} <= {Array, np.ndarray} and kwargs.keys() <= {"k", "indexing"}:
+            return OF_ARRAYS[name](*args, **kwargs)
         if name in METHODS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
         raise refusal(f"np.{name}")
+
+
+def chosen(condition: Any, *given: Any) -> Any:
+    """np.where(condition, a, b)"""
+    if len(given) != 2:
+        raise refusal("np.where(condition)", "write condition.nonzero()")
+    weak = [kind() if isinstance(kind, type) else kind for kind in map(kind_of, given)]
+    kind = torch_type(np.result_type(*weak))
+    return element(torch.where(operand(condition, torch.bool), *(operand(each, kind) for each in given)))
+
+
+def of_part(function: Callable[..., torch.Tensor]) -> Callable[..., Array]:
+    """np.triu and np.tril."""
+
+    def part(array: Array, k: int = 0) -> Array:
+        if array.ndim < 2:
+            raise refusal("a triangle of a row", "make the matrix first")
+        return Array(function(array.tensor, k))
+
+    return part
+
+
+def grids(*rows: Any, indexing: str = "xy") -> tuple[Array, ...]:
+    """np.meshgrid(...) of rows."""
+    tensors = [operand(each, torch_type(each.dtype)) for each in rows]
+    return tuple(Array(each.clone()) for each in torch.meshgrid(*tensors, indexing=indexing))
+
+
+def products(a: Any, b: Any) -> Any:
+    """np.outer(a, b)"""
+    return a.ravel()[:, None] * b.ravel()[None, :]
 
 
 def element(tensor: torch.Tensor) -> Any:
@@ -314,6 +363,7 @@ def refuse_numpy(given: Any) -> Any:
 UFUNCS: Mapping[Any, Callable[..., torch.Tensor]] = types.MappingProxyType({
     np.add: torch.add, np.subtract: torch.sub, np.multiply: torch.mul, np.true_divide: torch.true_divide,
     np.negative: torch.neg, np.absolute: torch.abs, np.sqrt: torch.sqrt, np.exp: torch.exp, np.log: torch.log,
+    np.sin: torch.sin, np.cos: torch.cos, np.tanh: torch.tanh, np.square: torch.square, np.power: torch.pow,
     np.maximum: torch.maximum, np.minimum: torch.minimum, np.floor: torch.floor, np.ceil: torch.ceil,
     np.less: torch.lt, np.less_equal: torch.le, np.greater: torch.gt, np.greater_equal: torch.ge,
     np.equal: torch.eq, np.not_equal: torch.ne, np.logical_and: torch.logical_and, np.logical_or: torch.logical_or,
@@ -326,7 +376,14 @@ DIVIDING = (np.floor_divide, np.remainder)
 JOINING: Mapping[str, Callable[..., torch.Tensor]] = types.MappingProxyType(
     {"concatenate": torch.cat, "stack": torch.stack}
 )
+OF_ARRAYS: Mapping[str, Callable[..., Any]] = types.MappingProxyType({
+    "triu": of_part(torch.triu), "tril": of_part(torch.tril), "where": chosen, "outer": products, "meshgrid": grids,
+    "tile": lambda array, reps: Array(array.tensor.tile(reps if isinstance(reps, tuple | list) else (reps,))),
+    "zeros_like": lambda array: Array(torch.zeros_like(array.tensor)),
+    "ones_like": lambda array: Array(torch.ones_like(array.tensor)),
+})  # fmt: skip
+"""What computes functions of NumPy's on arrays that are no methods."""
 METHODS = frozenset(
-    "cumsum argsort nonzero sum mean max min argmax argmin any all reshape ravel squeeze transpose copy".split()
+    "repeat cumsum argsort nonzero sum mean max min argmax argmin any all reshape ravel squeeze transpose copy".split()
 )
 """Functions of NumPy's that are methods of an array, too."""

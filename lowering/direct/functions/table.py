@@ -71,6 +71,11 @@ def tensor_in_place(data: Any, dtype: Any = None, **more: Any) -> Any:
     return data.tensor.to(dtype or data.tensor.dtype) if isinstance(data, Array) else tensor_of_sizes(data, dtype)
 
 
+def tensor_like(x: torch.Tensor, data: Any, dtype: Any = None, **more: Any) -> Any:
+    """x.new_tensor(data), as `tensor_of_sizes`"""
+    return tensor_of_sizes(data, dtype or x.dtype)
+
+
 ATTRIBUTES: Mapping[Any, tuple[int, ...]] = types.MappingProxyType({
     F.conv1d: (3, 5), F.conv2d: (3, 5), F.conv3d: (3, 5),
     F.conv_transpose1d: (3, 5, 7), F.conv_transpose2d: (3, 5, 7), F.conv_transpose3d: (3, 5, 7),
@@ -101,7 +106,8 @@ def plain_number(given: Any) -> Any:
 
 
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
-    torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place, **POOLS,
+    torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place,
+    torch.asarray: tensor_in_place, torch.Tensor.new_tensor: tensor_like, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
     torch.combinations: combinations_of, torch.vander: powers,

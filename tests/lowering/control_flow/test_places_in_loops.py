@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
 import irkit
+from tests.support.written_functions import function_of
 
 
 def smoothed(x: torch.Tensor) -> torch.Tensor:
@@ -99,3 +102,75 @@ def test_a_round_that_writes_a_part_that_it_goes_over_is_for_as_many_as_the_exam
     for batch in (2, 5):
         with pytest.raises(irkit.ContractError):
             program(torch.rand(batch, 7))
+
+
+def of_a_list(x: torch.Tensor) -> torch.Tensor:
+    rows, out = [x * 2, x + 1, x * x], x
+    for i in range(x.shape[0]):
+        out = out + rows[i % 3]
+    return out
+
+
+def of_lists_of_numbers(x: torch.Tensor) -> torch.Tensor:
+    rows, weights, counts, out = (x, x * 2), [1.5, 2.25, 3.5], [3, 4], x
+    for i in range(x.shape[0]):
+        out = out + rows[-(i % 2)] * weights[i % 3] + counts[i % len(counts)]
+    return out
+
+
+def delayed(x: torch.Tensor) -> torch.Tensor:
+    delays, buffer, place, delay, found = [0, 1, 3, 4, 2], torch.zeros(x.shape[0], 5), 0, 0, []
+    for i in range(x.shape[1]):
+        taken = int((place + delays[delay]) % 5)
+        delay, place = (delay + 1) % 5, (place + 1) % 5
+        found.append(x[:, i] + buffer[:, taken])
+        buffer[:, place] = found[-1] * 0.4
+    return torch.stack(found, 1)
+
+
+def of_few(x: torch.Tensor) -> torch.Tensor:
+    rows, out = [x * 2, x + 1], x
+    for i in range(x.shape[0]):
+        out = out + rows[i]
+    return out
+
+
+@pytest.mark.parametrize("model", [of_a_list, of_lists_of_numbers, delayed])
+def test_an_element_of_a_list_is_that_of_the_rounds_number(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    names = {0: "batch", 1: "n"}
+    program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=(names,), capture="direct", rewrite=True)
+    for shape in ((3, 4), (1, 1), (7, 2), (2, 12), *([] if model is delayed else [(0, 3), (2, 0)])):
+        x = torch.rand(shape)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_a_place_beyond_a_list_is_refused_as_in_eager() -> None:
+    program = irkit.to_onnx(of_few, (torch.rand(2, 4),), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    for n in (0, 1, 2):
+        torch.testing.assert_close(program(torch.ones(n, 4)), of_few(torch.ones(n, 4)))
+    with pytest.raises(IndexError):
+        of_few(torch.ones(3, 4))
+    with pytest.raises((irkit.ContractError, irkit.EvaluateError)):
+        program(torch.ones(3, 4))
+
+
+OF_ROWS = (
+    "x + (3 if any(row.sum() > 2 for row in x) else 1)", "x * (2 if any(row.sum().item() for row in x) else 1)",
+    "x * (2 if any(i > 2 for i in range(x.shape[0])) else 1)", "x + any([row.max() > 0.5 for row in x])",
+    "x + (3 if all((row < 0.9).all() for row in x) else 1)", "x + all(map(lambda row: row.sum() < 3, x))",
+    "x + (3 if all([len(row) > i for i, row in enumerate(x)]) else 1)", "x + (2 if any(map(torch.max, x)) else 1)",
+    "torch.stack(list(map(lambda row: row * 2, x)))",
+    "torch.stack(tuple(map(lambda a, b: a * b, x, x + 1)))", "sum(map(torch.sum, x)) + x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OF_ROWS)
+def test_what_is_made_of_all_rows_is_that_of_any_number_of_them(text: str) -> None:
+    model = function_of(
+        f"def model(x):\n    return {text}\n", f"of_rows_{abs(hash(text))}.py", "model", {"torch": torch}
+    )
+    shapes = ({0: "batch", 1: "n"},)
+    program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=shapes, capture="direct", rewrite=True)
+    for shape in ((3, 4), (1, 1), (7, 2), (2, 12), *([] if "map" in text else [(0, 3)])):
+        for x in (torch.zeros(shape), *(torch.rand(shape) for _ in range(5))):
+            torch.testing.assert_close(program(x), model(x))

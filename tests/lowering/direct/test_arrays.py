@@ -10,6 +10,8 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
+from lowering.errors import CaptureError
+from tests.support.written_functions import function_of
 
 
 def offsets(x: torch.Tensor) -> Any:
@@ -79,10 +81,48 @@ def test_the_list_of_an_array_is_of_any_length_when_rewritten() -> None:
         (lambda x: torch.from_numpy(x.numpy().byteswap()), r"ndarray\.byteswap"),
         (lambda x: torch.from_numpy(np.asarray(x)), "a function of NumPy's"),
         (lambda x: torch.from_numpy(x.long().numpy() // x.long().numpy()), "may be 0"),
-        (lambda x: torch.from_numpy(x.byte().numpy()), "uint8"),
+        (lambda x: torch.from_numpy(x.byte().numpy().sum(0)), "ndarray.sum of uint8"),
         (lambda x: x * len(x.numpy()), r"array\.shape\[0\]"),
     ],
 )
 def test_what_an_array_of_a_tensor_cannot_do_is_refused(model: Any, told: str) -> None:
     with pytest.raises(IrkitError, match=told):
         irkit.to_onnx(model, (torch.tensor([1.0, 4.0, 2.0]),), dynamic_shapes=({0: "n"},), capture="direct")
+
+
+OF_SIZES = (
+    "np.array([n, m])", "np.array([[n, 2.5], [m, 1]])", "np.asarray(x.shape)", "np.array((n, m), dtype=np.float32) / 2",
+    "np.array([n, m]) // 2 + np.array([1, 2])", "np.array([n, m]) * np.arange(n)[:, None]",
+    "np.full((n, m), 2.5)", "np.full((n, n), -np.inf)", "np.full((2, 3), n)", "np.full(n, True)",
+    "np.full((n, 2), fill_value=3)", "np.full((2,), n / 2, dtype=np.float32)", "np.tri(n)", "np.tri(n, m, k=-1)",
+    "np.tri(n, m, 1, dtype=bool)", "np.triu(np.ones((n, m)), k=1)", "np.tril(np.ones((n, m), dtype=np.int32), -1)",
+    "np.triu(np.full((n, n), -1e9), 1)", "np.triu(np.ones((1, n, n)), k=1).astype('uint8') == 0",
+    "1 - np.tri(n).astype('uint8')", "np.where(np.arange(n) > m, np.arange(n), 0.5)", "np.tri(n) > 0",
+    "np.where(np.arange(n) > 1, np.arange(n).astype(np.float32), 0.5)", "np.outer(np.arange(n), np.arange(m))",
+    "np.meshgrid(np.arange(n), np.arange(m))[0]", "np.meshgrid(np.arange(n), np.arange(m), indexing='ij')[1]",
+    "np.repeat(np.arange(n), 2)", "np.repeat(np.arange(3), n)", "np.arange(m).repeat(n)", "np.tile(np.arange(n), 2)",
+    "np.tile(np.arange(m), (n, 1))", "np.tile([1, 2], n)", "np.zeros_like(np.arange(n))", "np.square(np.arange(n))",
+)  # fmt: skip
+IN_DOUBLES = (
+    "np.sin(np.outer(np.arange(n), np.arange(m)) / 10)", "np.arange(n)[:, None] / np.power(10000.0, np.arange(m) / 4)",
+    "10000 ** (-np.arange(n) / 8)", "np.cos(np.full((n,), m / 7))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", (*OF_SIZES, *IN_DOUBLES))
+def test_an_array_of_sizes_is_numpys_at_all_sizes(text: str) -> None:
+    lines = f"def model(x):\n    n, m = x.shape\n    return torch.from_numpy({text})\n"
+    model = function_of(lines, f"arrays_of_sizes_{abs(hash(text))}.py", "model", {"torch": torch, "np": np})
+    program = irkit.to_onnx(model, (torch.zeros(4, 3),), dynamic_shapes=({0: "n", 1: "m"},), capture="direct")
+    for n, m in ((4, 3), (0, 3), (3, 0), (0, 0), (1, 1), (1, 5), (2, 2), (9, 4), (17, 1)):
+        found, expected = program(torch.zeros(n, m)), model(torch.zeros(n, m))
+        near = 1e-7 if text in IN_DOUBLES else 0
+        torch.testing.assert_close(found, expected, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("text", ["np.tri(n).astype('uint8').sum(0)", "2 ** np.arange(n)", "np.triu(np.arange(n))"])
+def test_what_is_not_computed_of_an_array_of_sizes_is_refused(text: str) -> None:
+    lines = f"def model(x):\n    n = x.shape[0]\n    return torch.from_numpy({text})\n"
+    model = function_of(lines, f"refused_arrays_{abs(hash(text))}.py", "model", {"torch": torch, "np": np})
+    with pytest.raises(CaptureError, match=r"hands a size that varies to NumPy|works for 4 only"):
+        irkit.to_onnx(model, (torch.zeros(4),), dynamic_shapes=({0: "n"},))

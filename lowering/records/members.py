@@ -1,0 +1,51 @@
+"""`n in (1, 2, 4)`: the numbers among which the line that is being run looks for another."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import sys
+from typing import Any
+
+from lowering.records.message_lines import OWN, nodes_around
+
+MOST = 64
+"""Of so many numbers a condition that one is among them can be read."""
+
+
+def members_asked() -> frozenset[int]:
+    """The whole numbers among which the code that called torch or irkit asks, now, whether something is; none where it
+    asks something else."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN):
+        frame = frame.f_back
+    if frame is None or dis.opname[frame.f_code.co_code[frame.f_lasti]] != "CONTAINS_OP":
+        return frozenset()
+    node = next(reversed(nodes_around(frame)), None)
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return frozenset()
+    return frozenset(numbers_of(node.comparators[0]))
+
+
+def numbers_of(node: ast.expr) -> list[int]:
+    """The numbers that a tuple, a list or a range is written with; none where it is another expression."""
+    if isinstance(node, ast.Tuple | ast.List):
+        found = [whole_number(each) for each in node.elts]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+        ends = [whole_number(each) for each in node.args]
+        plain = [each for each in ends if each is not None]
+        step = plain[2] if len(plain) == 3 else 1
+        found = [*range(*plain)[: MOST + 1]] if plain and len(plain) == len(ends) <= 3 and step else []
+    else:
+        return []
+    numbers = [each for each in found if each is not None]
+    return numbers if len(numbers) == len(found) <= MOST else []
+
+
+def whole_number(node: ast.expr) -> int | None:
+    """The number that an expression is written with; None where it is none."""
+    try:
+        found = ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
+    return found if type(found) is int else None
