@@ -77,10 +77,29 @@ def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     return are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in conditions_of(asked))
 
 
-def size_test(asked: Questions) -> Callable[[Mapping[str, Any]], bool]:
-    """The same for any sizes, of the conditions kept so far, each of which is looked up once for all sizes."""
-    kept = [first_equal(each)[0] for each in conditions_of(asked) if each is not None]
-    return lambda sizes: are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in kept)
+def move_test(asked: Questions) -> Callable[[Mapping[str, int]], bool]:
+    """The same for sizes that differ from those of now in some names, by the sizes of these: what hangs on no name that
+    is another is as it is now, and asked once for all sizes."""
+    hints, of_name = asked.hints, dict[str, list[Any]]()
+    broken: list[tuple[str, ...]] = [
+        (name,) for name, known in asked.ranges.items() if hints.get(name, known.lo) not in known
+    ]
+    for each in conditions_of(asked):
+        if each is None:  # said in words
+            continue
+        first, names = first_equal(each)
+        if holds(first, hints) is False:
+            broken.append(names)
+        for name in names:
+            of_name.setdefault(name, []).append(first)
+
+    def allows(moved: Mapping[str, int]) -> bool:
+        if not are_in_ranges(asked, moved) or any(moved.keys().isdisjoint(names) for names in broken):
+            return False
+        sizes = {**hints, **moved}
+        return all(holds(each, sizes) is not False for name in moved for each in of_name.get(name, ()))
+
+    return allows
 
 
 def are_in_ranges(asked: Questions, sizes: Mapping[str, Any]) -> bool:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 import sympy
 
-from irkit import dims
 from irkit.dims import Range
-from irkit.dims.choice import plain
-from lowering.capture.guards.answers import holds
+from irkit.dims.choice import negation, plain
+from lowering.capture.guards.answers import first_equal, holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.questions import Questions
-from lowering.direct.points import size_test, sizes_moved
+from lowering.direct.points import move_test, sizes_moved
 from lowering.direct.tracer import Tracer
 
 
@@ -63,7 +62,10 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
     hints = asked.hints
     if holds(condition, hints) is True:
         return {}
-    names = [s.name for s in dims.symbols_of(condition) if s.name in asked.ranges]
+    if as_said(negation(condition)) in asked.kept:
+        return None
+    condition, named = first_equal(condition)
+    names = [name for name in named if name in asked.ranges]
     near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
     alone = ({name: size} for name in names for size in near[name])
     apart = {
@@ -75,10 +77,9 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
         for one, two in combinations(names, 2)
         for size, other in product(apart[one], apart[two])
     )
-    allows = size_test(asked)
-    for point in (*alone, *pairs):
-        sizes = {**hints, **point}
-        if holds(condition, sizes) is True and allows(sizes):
+    allows = move_test(asked)
+    for point in chain(alone, pairs):
+        if holds(condition, {**hints, **point}) is True and allows(point):
             return point
     return None
 
