@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -124,6 +125,28 @@ def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
         known[key] = bits_allowed(conditions, asked.ranges, names, asked.hints)
     found = made & known[key] if made else 0
     return size_at((found & -found).bit_length() - 1, names) if found else None
+
+
+def lowest(tracer: Any, name: str) -> int:
+    """The smallest size that is allowed of a name: of the first few, or from where on they are; else the example's."""
+    asked, known = tracer.asked, tracer.allowed
+    key = (name, len(asked.kept))
+    if key not in known:
+        known[key] = lowest_now(asked, name)
+    return known[key]
+
+
+def lowest_now(asked: Questions, name: str) -> int:
+    """The same, by the conditions kept so far."""
+    known, allows = asked.ranges.get(name), move_test(asked)
+    first = 0 if known is None else max(known.lo, 0)
+    sizes, allowed = range(first, max(first, asked.hints[name])), lambda size: allows({name: size})
+    found = next(filter(allowed, sizes[:NEARBY]), None)
+    return first + bisect_left(sizes, True, key=allowed) if found is None else found
+
+
+NEARBY = 8
+"""How many sizes are tried one by one before the others are halved."""
 
 
 def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain, combinations, product
 from typing import Any
 
@@ -62,26 +63,38 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
     hints = asked.hints
     if holds(condition, hints) is True:
         return {}
-    if as_said(negation(condition)) in asked.kept:
-        return None
     condition, named = first_equal(condition)
-    names = [name for name in named if name in asked.ranges]
-    near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
-    alone = ({name: size} for name in names for size in near[name])
+    known = tuple((name, hints.get(name), asked.ranges.get(name)) for name in named)
+    if as_said(negation(condition)) in asked.kept or not holds_near(condition, known):
+        return None
+    allows = move_test(asked)
+    return next((point for point in points_near(condition, known) if allows(point)), None)
+
+
+Known = tuple[tuple[str, int | None, Range | None], ...]
+"""Names with their sizes of now and what is known of them."""
+
+
+@lru_cache(maxsize=1 << 12)
+def holds_near(condition: Any, known: Known) -> bool:
+    """Whether a condition holds at some sizes near those of now, whatever else was asked: models ask one of memory, or
+    of very large images, in each layer, and it is true at none."""
+    return next(points_near(condition, known), None) is not None
+
+
+def points_near(condition: Any, known: Known) -> Iterator[dict[str, int]]:
+    """Sizes near those of now at which a condition holds: of one name first, then of two."""
+    hints = {name: size for name, size, _ in known if size is not None}
+    near = {name: sizes_near(hints[name], span) for name, _, span in known if span is not None}
     apart = {
         name: [*sizes[:APART], *(size for size in sizes_far(hints[name]) if size in sizes)]
         for name, sizes in near.items()
     }
+    alone = ({name: size} for name, sizes in near.items() for size in sizes)
     pairs = (
-        {one: size, two: other}
-        for one, two in combinations(names, 2)
-        for size, other in product(apart[one], apart[two])
+        {one: size, two: other} for one, two in combinations(near, 2) for size, other in product(apart[one], apart[two])
     )
-    allows = move_test(asked)
-    for point in chain(alone, pairs):
-        if holds(condition, {**hints, **point}) is True and allows(point):
-            return point
-    return None
+    return (point for point in chain(alone, pairs) if holds(condition, {**hints, **point}) is True)
 
 
 def sizes_near(hint: int, known: Range) -> list[int]:
