@@ -12,6 +12,7 @@ import sympy
 
 from irkit.dims import Range
 from irkit.dims.choice import negation, plain
+from irkit.dims.functions import interval
 from lowering.capture.guards.answers import first_equal, holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
@@ -91,10 +92,27 @@ def points_near(condition: Any, known: Known) -> Iterator[dict[str, int]]:
         for name, sizes in near.items()
     }
     alone = ({name: size} for name, sizes in near.items() for size in sizes)
+    spans = {name: Range(min(sizes), max(sizes)) for name, sizes in apart.items() if sizes}
+    fixed = {name: Range(size, size) for name, size in hints.items()}
     pairs = (
-        {one: size, two: other} for one, two in combinations(near, 2) for size, other in product(apart[one], apart[two])
+        {one: size, two: other}
+        for one, two in combinations(spans, 2)
+        if may_hold(condition, {**fixed, one: spans[one], two: spans[two]})
+        for size, other in product(apart[one], apart[two])
     )
     return (point for point in chain(alone, pairs) if holds(condition, {**hints, **point}) is True)
+
+
+def may_hold(condition: Any, spans: Mapping[str, Range]) -> bool:
+    """False where a condition holds at no sizes in these ranges, as the ends of its sides tell."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        return (all if isinstance(condition, sympy.And) else any)(may_hold(each, spans) for each in condition.args)
+    if not isinstance(condition, sympy.Gt | sympy.Ge | sympy.Lt | sympy.Le):
+        return True
+    (low, high), (least, most) = (
+        (float(side), float(side)) if side.is_Float else interval(side, spans) for side in condition.args
+    )
+    return high >= least if isinstance(condition, sympy.Gt | sympy.Ge) else low <= most
 
 
 def sizes_near(hint: int, known: Range) -> list[int]:
