@@ -402,7 +402,7 @@ SIDES = 2
 def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
     """The ends of an expression whose parts are between theirs."""
     if expr.is_Rational:
-        number: Any = _shortest(Fraction(int(expr.p), int(expr.q)))  # type: ignore[attr-defined]
+        number: Any = _shortest(Fraction(int(expr.p), int(expr.q)))
         return number, number
     if expr.is_Symbol:
         given = ranges.get(label(expr))

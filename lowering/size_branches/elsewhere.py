@@ -109,9 +109,9 @@ def may_hold(condition: Any, spans: Mapping[str, Range]) -> bool:
         return (all if isinstance(condition, sympy.And) else any)(may_hold(each, spans) for each in condition.args)
     if not isinstance(condition, sympy.Gt | sympy.Ge | sympy.Lt | sympy.Le):
         return True
-    (low, high), (least, most) = (
-        (float(side), float(side)) if side.is_Float else interval(side, spans) for side in condition.args
-    )
+    sides: tuple[Any, ...] = condition.args
+    ends = ((float(side), float(side)) if side.is_Float else interval(side, spans) for side in sides)
+    (low, high), (least, most) = ends
     return high >= least if isinstance(condition, sympy.Gt | sympy.Ge) else low <= most
 
 

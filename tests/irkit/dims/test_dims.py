@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from irkit import dims
 from irkit.dims import Range, conditions, notation, reals, same, symbol
+from irkit.dims.functions import interval
 from irkit.errors import DimensionError
 
 A, B, C = symbol("a"), symbol("b"), symbol("c")
@@ -368,3 +370,10 @@ def test_a_quotient_without_its_remainder_is_that_of_the_whole(text: str) -> Non
     assert "%" not in notation.text(found)
     for n, m in itertools.product(range(9), repeat=2):
         assert dims.evaluate(found, {"n": n, "m": m}) == eval(text, {"n": n, "m": m})
+
+
+def test_the_ends_of_a_part_of_a_size_are_those_of_its_numbers() -> None:
+    n = symbol("n")
+    assert interval(n / 4 + sympy.Rational(1, 2), {"n": Range(2, 10)}) == (1, 3)
+    assert interval(-3 * n / 2, {"n": Range(1, 2)}) == (-3, Fraction(-3, 2))
+    assert dims.bounds(n / 2 - sympy.Rational(1, 2), {"n": Range(0, 4)}) == Range(-1, 2)
