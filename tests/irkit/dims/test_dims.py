@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from irkit import dims
@@ -313,6 +313,7 @@ WRITTEN = st.recursive(
 
 
 @given(WRITTEN)
+@example("floor((1.1e+308)**2)")
 def test_whatever_is_read_is_printed_as_what_reads_the_same(source: str) -> None:
     try:
         size = notation.parse(source)
