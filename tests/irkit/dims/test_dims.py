@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from irkit import dims
-from irkit.dims import Range, conditions, notation, reals, same, symbol
+from irkit.dims import Range, conditions, functions, notation, reals, same, symbol
 from irkit.dims.functions import interval
 from irkit.errors import DimensionError
 
@@ -378,3 +378,18 @@ def test_the_ends_of_a_part_of_a_size_are_those_of_its_numbers() -> None:
     assert interval(n / 4 + sympy.Rational(1, 2), {"n": Range(2, 10)}) == (1, 3)
     assert interval(-3 * n / 2, {"n": Range(1, 2)}) == (-3, Fraction(-3, 2))
     assert dims.bounds(n / 2 - sympy.Rational(1, 2), {"n": Range(0, 4)}) == Range(-1, 2)
+
+
+def test_the_ends_of_nested_extremes_are_told_once_for_equal_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, told = symbol("n"), list[Any]()
+    for each in map(str, range(9)):
+        size = dims.sub(dims.add(symbol("m"), symbol(f"k{each}")), dims.minimum(symbol(f"j{each}"), size))
+
+    def counted(expr: Any, *rest: Any) -> Any:
+        told.append(expr)
+        return ends(expr, *rest)
+
+    ends = functions._ends  # pyright: ignore[reportPrivateUsage]  # how often it is asked is what is tested
+    monkeypatch.setattr(functions, "_ends", counted)
+    interval(dims.sub(size, symbol("q")), {"n": Range(1), "m": Range(1)})
+    assert len(told) < 300
