@@ -389,7 +389,7 @@ def test_the_ends_of_nested_extremes_are_told_once_for_equal_parts(monkeypatch: 
         told.append(expr)
         return ends(expr, *rest)
 
-    ends = functions._ends  # pyright: ignore[reportPrivateUsage]  # how often it is asked is what is tested
+    ends = functions._ends
     monkeypatch.setattr(functions, "_ends", counted)
     interval(dims.sub(size, symbol("q")), {"n": Range(1), "m": Range(1)})
     assert len(told) < 300
