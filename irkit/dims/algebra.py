@@ -253,7 +253,7 @@ def bounds(expr: Dim, ranges: Mapping[str, Range]) -> Range:
     anything for signed symbols). Interval arithmetic: sound, not always tight; an end that it cannot tell is open,
     and an open lower end is given as -2**63."""
     lo, hi = interval(sympy.sympify(expr), ranges)
-    return Range(LEAST if lo == -math.inf else int(lo), None if hi == math.inf else int(hi))
+    return Range(LEAST if lo == -math.inf else math.floor(lo), None if hi == math.inf else math.ceil(hi))
 
 
 # ---------------------------------------------------------------------------------------------- values

@@ -348,7 +348,7 @@ def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]
     """The same, of parts whose ends are `known` already: a part may stand in an expression many times."""
     found = known.get(expr)
     if found is None:
-        found = known[expr] = _ends(expr, ranges, [_interval(arg, ranges, known) for arg in expr.args])
+        found = known[expr] = _ends(expr, ranges, known)
     return found
 
 
@@ -379,7 +379,7 @@ def _with_remainders(expr: Any) -> Any:
     return expr if tuple(terms) == expr.args else sympy.expand(sympy.Add(*terms))
 
 
-def _ends_by_sides(expr: Any, ranges: Mapping[str, Range], ends: Ends) -> Ends:
+def _ends_by_sides(expr: Any, ranges: Mapping[str, Range], known: dict[_Part, Ends], ends: Ends) -> Ends:
     """The ends of a sum, no wider than these, as it is with one side of an extreme in it or the other: what a side has
     in common with the other terms counts once. n + 1 - Max(0, n) is 1 or n + 1."""
     extremes = [term for term in expr.args if isinstance(term.as_coeff_Mul()[1], Max | Min)]
@@ -388,7 +388,7 @@ def _ends_by_sides(expr: Any, ranges: Mapping[str, Range], ends: Ends) -> Ends:
         if coefficient in (1, -1) and len(extreme.args) <= SIDES:
             rest = [each for each in expr.args if each is not term]
             sides = [[coefficient * each for each in sympy.Add.make_args(side)] for side in extreme.args]
-            either = [interval(sympy.Add(*rest, *each), ranges) for each in sides]
+            either = [_interval(sympy.Add(*rest, *each), ranges, known) for each in sides]
             pick = max if isinstance(extreme, Max) is (coefficient == 1) else min
             low, high = (pick(each[end] for each in either) for end in (0, 1))
             ends = max(ends[0], low), min(ends[1], high)
@@ -399,10 +399,12 @@ SIDES = 2
 """Of so many extremes in a sum, each of so many sides, is looked at what the sum is with either side."""
 
 
-def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> Ends:
+def _ends(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]) -> Ends:
     """The ends of an expression whose parts are between theirs."""
-    if isinstance(expr, Integer):
-        return int(expr), int(expr)
+    parts = [_interval(arg, ranges, known) for arg in expr.args]
+    if expr.is_Rational:
+        number: Any = _shortest(Fraction(int(expr.p), int(expr.q)))
+        return number, number
     if expr.is_Symbol:
         given = ranges.get(label(expr))
         if given is not None:
@@ -411,9 +413,9 @@ def _ends(expr: _Part, ranges: Mapping[str, Range], parts: Sequence[Ends]) -> En
     if isinstance(expr, sympy.Add):
         ends: Ends = sum(p[0] for p in parts), sum(p[1] for p in parts)
         other = _with_remainders(expr)
-        again = ends if other is expr else interval(other, ranges)
+        again = ends if other is expr else _interval(other, ranges, known)
         ends = max(ends[0], again[0]), min(ends[1], again[1])
-        return ends if ends[0] > -math.inf else _ends_by_sides(expr, ranges, ends)
+        return ends if ends[0] > -math.inf else _ends_by_sides(expr, ranges, known, ends)
     if isinstance(expr, sympy.Mul):
         return reduce(_times, parts)
     if isinstance(expr, sympy.Pow) and isinstance(expr.args[1], Integer) and expr.args[1] > 0:

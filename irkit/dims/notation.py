@@ -150,7 +150,7 @@ def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim
         tree = tree_of(source, "dimension expression")
         _cost(tree)
         found = sympy.sympify(_reader(symbols or {}).read(tree, source))
-    except (TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
+    except (TypeError, ValueError, RecursionError, MemoryError, ArithmeticError) as error:
         if isinstance(error, DimensionError):
             raise
         raise DimensionError(

@@ -333,11 +333,12 @@ def looped(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: 
     `rows` says which places are told after each round, one that has `totals` what sizes are in the end, a test that has
     `rounds` how many there are."""
     rows: Sequence[int] = range(len(carried)) if stacked else getattr(step, "rows", ())
-    moved, equal = sizes_after(tracer, step, carried, extra)
+    moved, equal, settled = sizes_after(tracer, step, carried, extra)
     carried = [resized(tracer, each, equal.get(place, {})) for place, each in enumerate(carried)]
     seen = [resized(tracer, each, moved.get(place, {})) for place, each in enumerate(carried)]
     operands, moving = [*seen, *extra], symbols_of(moved)
-    test_body, step_body = (body_of(tracer, each, operands, moving=moving) for each in (test, step))
+    test_body = body_of(tracer, test, operands, moving=moving)
+    step_body = body_of(tracer, step, operands, moving=moving) if equal else settled
     captures = tuple(dict.fromkeys((*test_body.captures, *step_body.captures)))
     bodies = [attrs.evolve(b.body, graph=with_captures(b, captures)) for b in (test_body, step_body)]
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
@@ -412,16 +413,18 @@ class Growing(LoweringError):
     """What a scan carries changes its sizes from round to round, which a loop can do, and no scan."""
 
 
-def sizes_after(tracer: Tracer, step: Any, carried: Sequence[Any], extra: Sequence[Any]) -> tuple[Sizes, Sizes]:
+def sizes_after(
+    tracer: Tracer, step: Any, carried: Sequence[Any], extra: Sequence[Any]
+) -> tuple[Sizes, Sizes, TracedBody]:
     """(the symbols of sizes that rounds change, other sizes as they are after a round where they are said otherwise
-    before). That the latter are the same is kept as a condition. Raises Unsettled."""
+    before, the body with these symbols). That the second are the same is kept as a condition. Raises Unsettled."""
     moved: Sizes = {}
     for _ in range(TRIES):
         seen = [resized(tracer, each, moved.get(place, {})) for place, each in enumerate(carried)]
         traced = body_of(tracer, step, [*seen, *extra], moving=symbols_of(moved))
         found = changed_sizes(tracer, seen, extra, traced, moved)
         if found == moved:
-            return moved, equal_sizes(tracer, seen, extra, traced, moved)
+            return moved, equal_sizes(tracer, seen, extra, traced, moved), traced
         moved = found
     raise LoweringError(
         "the sizes of what a loop carries change in other ways from round to round", source=tracer.line(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -77,10 +78,29 @@ def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     return are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in conditions_of(asked))
 
 
-def size_test(asked: Questions) -> Callable[[Mapping[str, Any]], bool]:
-    """The same for any sizes, of the conditions kept so far, each of which is looked up once for all sizes."""
-    kept = [first_equal(each)[0] for each in conditions_of(asked) if each is not None]
-    return lambda sizes: are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in kept)
+def move_test(asked: Questions) -> Callable[[Mapping[str, int]], bool]:
+    """The same for sizes that differ from those of now in some names, by the sizes of these: what hangs on no name that
+    is another is as it is now, and asked once for all sizes."""
+    hints, of_name = asked.hints, dict[str, list[Any]]()
+    broken: list[tuple[str, ...]] = [
+        (name,) for name, known in asked.ranges.items() if hints.get(name, known.lo) not in known
+    ]
+    for each in conditions_of(asked):
+        if each is None:  # said in words
+            continue
+        first, names = first_equal(each)
+        if holds(first, hints) is False:
+            broken.append(names)
+        for name in names:
+            of_name.setdefault(name, []).append(first)
+
+    def allows(moved: Mapping[str, int]) -> bool:
+        if not are_in_ranges(asked, moved) or any(moved.keys().isdisjoint(names) for names in broken):
+            return False
+        sizes = {**hints, **moved}
+        return all(holds(each, sizes) is not False for name in moved for each in of_name.get(name, ()))
+
+    return allows
 
 
 def are_in_ranges(asked: Questions, sizes: Mapping[str, Any]) -> bool:
@@ -105,6 +125,28 @@ def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
         known[key] = bits_allowed(conditions, asked.ranges, names, asked.hints)
     found = made & known[key] if made else 0
     return size_at((found & -found).bit_length() - 1, names) if found else None
+
+
+def lowest(tracer: Any, name: str) -> int:
+    """The smallest size that is allowed of a name: of the first few, or from where on they are; else the example's."""
+    asked, known = tracer.asked, tracer.allowed
+    key = (name, len(asked.kept))
+    if key not in known:
+        known[key] = lowest_now(asked, name)
+    return known[key]
+
+
+def lowest_now(asked: Questions, name: str) -> int:
+    """The same, by the conditions kept so far."""
+    known, allows = asked.ranges.get(name), move_test(asked)
+    first = 0 if known is None else max(known.lo, 0)
+    sizes, allowed = range(first, max(first, asked.hints[name])), lambda size: allows({name: size})
+    found = next(filter(allowed, sizes[:NEARBY]), None)
+    return first + bisect_left(sizes, True, key=allowed) if found is None else found
+
+
+NEARBY = 8
+"""How many sizes are tried one by one before the others are halved."""
 
 
 def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -132,6 +133,11 @@ class Request:
             hints={name: size for name, size in self.hints.items() if name not in sizes},
             ranges={name: r for name, r in self.ranges.items() if name not in sizes},
         )
+
+    def elements_at(self, sizes: Mapping[str, int]) -> int:
+        """How many elements the arguments have at sizes of the names."""
+        shapes = [each for each in self.shapes if isinstance(each, tuple)]
+        return sum(math.prod(d if type(d) is int else dims.evaluate(d, sizes) for d in shape) for shape in shapes)
 
     def place_of(self, name: str) -> str:
         """Where a name stands first, in words: `dimension 1 of 'x'`."""

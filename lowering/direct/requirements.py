@@ -10,7 +10,6 @@ compared, too, so that no dimension is told wrongly.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -39,6 +38,7 @@ from lowering.direct.expected import KNOWN, require_masks
 from lowering.direct.meta_device.arguments import Meta, is_on_cpu, made_of, on_cpu, order_of, plain_key
 from lowering.direct.meta_device.results import teller
 from lowering.direct.points import (
+    NEARBY,
     are_allowed,
     candidates,
     computed_alike,
@@ -49,6 +49,7 @@ from lowering.direct.points import (
     is_symbol,
     key_of,
     last_taken,
+    lowest,
     next_prime,
     number,
     opposite_sizes,
@@ -66,8 +67,6 @@ from lowering.errors import LoweringError
 META = torch.device("meta")
 REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError, ValueError)
 Sizes = Mapping[str, Any]
-NEARBY = 8
-"""How many sizes are tried one by one before the others are halved."""
 LARGE = 1_000_003
 
 
@@ -260,7 +259,7 @@ def require_again(
     met, hints, point = Elsewhere(tracer, func, args, kwargs, results, device), tracer.asked.hints, tracer.point
     refuse_untaken(met)
     rest = [s.name for s in met.symbols() if s.name not in point] if point is not None else []
-    least = {name: lowest(met, name) for name in rest}
+    least = {name: lowest(met.tracer, name) for name in rest}
     alone = ({name: size} for name, size in least.items())
     around = ({**tracer.others, **(point or {})}, *({**hints, **some} for some in (least, *alone) if some))
     if point is None or any(met.broken(sizes) for sizes in around):
@@ -311,15 +310,6 @@ def greatest(met: Elsewhere, name: str) -> int:
     """A size of a name that is greater than what tables and buffers have."""
     known = met.tracer.asked.ranges.get(name)
     return LARGE if known is None or known.hi is None else min(LARGE, known.hi)
-
-
-def lowest(met: Elsewhere, name: str) -> int:
-    """The smallest size that is allowed of a name: of the first few, or from where on they are; else the example's."""
-    known, hints = met.tracer.asked.ranges.get(name), met.tracer.asked.hints
-    first = 0 if known is None else max(known.lo, 0)
-    sizes, allowed = range(first, max(first, hints[name])), lambda size: met.allowed({**hints, name: size})
-    found = next(filter(allowed, sizes[:NEARBY]), None)
-    return first + bisect_left(sizes, True, key=allowed) if found is None else found
 
 
 # ---------------------------------------------------------------------------------------------- what explains a refusal
@@ -403,7 +393,7 @@ def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
     above = [size for size in near if met.allowed({**hints, name: size})]
     refused = [broken(size) for size in above]
     if all(refused):
-        first = lowest(met, name)
+        first = lowest(met.tracer, name)
         below = dict.fromkeys((*range(first, min(first + NEARBY, hint)), *range(max(hint - NEARBY, first), hint)))
         less = [size for size in below if met.allowed({**hints, name: size})]
         taken = [size for size in less if not broken(size)]
@@ -426,13 +416,13 @@ def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
 def at_smallest(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps the least sizes that torch takes, of each name and of all, where it refuses the smallest allowed ones."""
     hints = met.tracer.asked.hints
-    least = {s.name: lowest(met, s.name) for s in symbols}
+    least = {s.name: lowest(met.tracer, s.name) for s in symbols}
     points = ({**hints, **some} for some in (least, *({name: size} for name, size in least.items())))
     if not any(map(met.broken, points)) or not met.taken(hints):
         return
     for symbol in symbols:
         at_least(met, symbol)
-    together = {**hints, **{s.name: lowest(met, s.name) for s in symbols}}
+    together = {**hints, **{s.name: lowest(met.tracer, s.name) for s in symbols}}
     for dim in emptied_dims(met.results, hints, together) if met.broken(together) else ():
         met.keep(sympy.Ge(dim, 1))
         met.tracer.asked.refused.add(as_said(sympy.Ge(dim, 1)))
@@ -441,7 +431,7 @@ def at_smallest(met: Elsewhere, symbols: Sequence[Any]) -> None:
 def at_least(met: Elsewhere, symbol: Any) -> None:
     """Keeps the least size that torch takes of a name, where it refuses smaller ones that are allowed."""
     tracer, name = met.tracer, symbol.name
-    hints, hint, first = tracer.asked.hints, tracer.asked.hints[name], lowest(met, name)
+    hints, hint, first = tracer.asked.hints, tracer.asked.hints[name], lowest(met.tracer, name)
     refused = [size for size in range(first, min(first + NEARBY, hint)) if met.broken({**hints, name: size})]
     if not refused:
         return

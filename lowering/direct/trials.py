@@ -327,11 +327,18 @@ def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     asks = [guard for guard in found.guards if is_asked(guard, request)]
     rest = [guard for guard in found.guards if guard not in asks and guard.expr is not None]
     groups: dict[frozenset[str], list[tuple[dict[str, int], list[Guard]]]] = {}
-    for point in (*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)):
+    hints = {**asked.hints, **request.hints}
+    most = max(LARGEST, TIMES * request.elements_at(hints))
+    for point in (*points_around(found, request), *points_apart(hints, request.hints)):
         against = refusing(asks, point)
-        if against and inside(found, point) and not refusing(rest, point):
+        if against and inside(found, point) and not refusing(rest, point) and request.elements_at(point) <= most:
             groups.setdefault(texts(against), []).append((point, against))
     return [group[0] for group in sorted(groups.values(), key=lambda group: -len(group))]
+
+
+LARGEST, TIMES = 1 << 22, 16
+"""How many elements the arguments may have where a model is run once more, or how often those of the example: what
+loops and data decide is computed there."""
 
 
 def points_apart(hints: Sizes, names: Sizes) -> Iterator[dict[str, int]]:

@@ -64,7 +64,7 @@ class Path:
 class Decisions:
     """The questions of sizes in one run: `running` are the modules around, `paths` the ways that are being run,
     `noted` the classes of modules whose ways are to be branches in the next run. `decides` says whether code that may
-    be rewritten decides now."""
+    be rewritten decides now, `joined` whether any ways became branches."""
 
     tracer: Tracer
     deciding: Deciding
@@ -72,6 +72,7 @@ class Decisions:
     running: list[torch.nn.Module] = attrs.field(factory=list)
     paths: list[Path] = attrs.field(factory=list)
     noted: set[type] = attrs.field(factory=set)
+    joined: bool = False
 
     def answer(self, node: Any) -> bool | None:
         """The answer to a question of sizes; None where that of the example is to be kept as a condition."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import combinations, product
+from functools import lru_cache
+from itertools import chain, combinations, product
 from typing import Any
 
 import sympy
 
-from irkit import dims
 from irkit.dims import Range
-from irkit.dims.choice import plain
-from lowering.capture.guards.answers import holds
+from irkit.dims.choice import negation, plain
+from irkit.dims.functions import interval
+from lowering.capture.guards.answers import first_equal, holds
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.questions import Questions
-from lowering.direct.points import size_test, sizes_moved
+from lowering.direct.points import move_test, sizes_moved
 from lowering.direct.tracer import Tracer
 
 
@@ -63,24 +64,55 @@ def point_where(asked: Questions, condition: Any) -> dict[str, int] | None:
     hints = asked.hints
     if holds(condition, hints) is True:
         return {}
-    names = [s.name for s in dims.symbols_of(condition) if s.name in asked.ranges]
-    near = {name: sizes_near(hints[name], asked.ranges[name]) for name in names}
-    alone = ({name: size} for name in names for size in near[name])
+    condition, named = first_equal(condition)
+    known = tuple((name, hints.get(name), asked.ranges.get(name)) for name in named)
+    if as_said(negation(condition)) in asked.kept or not holds_near(condition, known):
+        return None
+    allows = move_test(asked)
+    return next((point for point in points_near(condition, known) if allows(point)), None)
+
+
+Known = tuple[tuple[str, int | None, Range | None], ...]
+"""Names with their sizes of now and what is known of them."""
+
+
+@lru_cache(maxsize=1 << 12)
+def holds_near(condition: Any, known: Known) -> bool:
+    """Whether a condition holds at some sizes near those of now, whatever else was asked: models ask one of memory, or
+    of very large images, in each layer, and it is true at none."""
+    return next(points_near(condition, known), None) is not None
+
+
+def points_near(condition: Any, known: Known) -> Iterator[dict[str, int]]:
+    """Sizes near those of now at which a condition holds: of one name first, then of two."""
+    hints = {name: size for name, size, _ in known if size is not None}
+    near = {name: sizes_near(hints[name], span) for name, _, span in known if span is not None}
     apart = {
         name: [*sizes[:APART], *(size for size in sizes_far(hints[name]) if size in sizes)]
         for name, sizes in near.items()
     }
+    alone = ({name: size} for name, sizes in near.items() for size in sizes)
+    spans = {name: Range(min(sizes), max(sizes)) for name, sizes in apart.items() if sizes}
+    fixed = {name: Range(size, size) for name, size in hints.items()}
     pairs = (
         {one: size, two: other}
-        for one, two in combinations(names, 2)
+        for one, two in combinations(spans, 2)
+        if may_hold(condition, {**fixed, one: spans[one], two: spans[two]})
         for size, other in product(apart[one], apart[two])
     )
-    allows = size_test(asked)
-    for point in (*alone, *pairs):
-        sizes = {**hints, **point}
-        if holds(condition, sizes) is True and allows(sizes):
-            return point
-    return None
+    return (point for point in chain(alone, pairs) if holds(condition, {**hints, **point}) is True)
+
+
+def may_hold(condition: Any, spans: Mapping[str, Range]) -> bool:
+    """False where a condition holds at no sizes in these ranges, as the ends of its sides tell."""
+    if isinstance(condition, sympy.And | sympy.Or):
+        return (all if isinstance(condition, sympy.And) else any)(may_hold(each, spans) for each in condition.args)
+    if not isinstance(condition, sympy.Gt | sympy.Ge | sympy.Lt | sympy.Le):
+        return True
+    sides: tuple[Any, ...] = condition.args
+    ends = ((float(side), float(side)) if side.is_Float else interval(side, spans) for side in sides)
+    (low, high), (least, most) = ends
+    return high >= least if isinstance(condition, sympy.Gt | sympy.Ge) else low <= most
 
 
 def sizes_near(hint: int, known: Range) -> list[int]:

@@ -65,12 +65,12 @@ class Region:
         self.before, variables = [*Contents.of(reached.containers).before()], reached.variables()
         found: list[Left] = []
         refused: list[Path] = []
-        pending = [Path(self.module, [])]
+        pending, running = [Path(self.module, [])], [*self.decisions.running]
         while pending:
             path = pending.pop()
             path.left = MOST - len(found) - len(refused) - len(pending)
             path.elsewhere = bool(path.said) or any(each.elsewhere for each in self.decisions.paths)
-            said, raised = bool(path.said), self.tracer.asked.raised
+            said, raised, noted = bool(path.said), self.tracer.asked.raised, set(self.decisions.noted)
             try:
                 found.insert(0, self.left(path))
                 if any(each.is_other() for each in variables):
@@ -84,8 +84,9 @@ class Region:
                     what = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {error}"
                     raise GivenUp(self.module, what) from error
                 refused.append(path)
-                self.tracer.asked.raised = raised
+                self.tracer.asked.raised, self.decisions.noted = raised, noted
             finally:
+                self.decisions.running[:] = running
                 for each, known in self.before:
                     restore(each, known)
                 for variable in variables:
@@ -111,6 +112,7 @@ class Region:
         for (number, key), value in zip(places, leaves[first.spec.num_leaves :], strict=True):
             self.before[number][0][key] = value
         self.keep(found, refused)
+        self.decisions.joined = True
         return pytree.tree_unflatten(leaves[: first.spec.num_leaves], first.spec)
 
     def keep(self, found: Sequence[Left], refused: Sequence[Path]) -> None:
@@ -248,8 +250,8 @@ def branch_at_decisions(tracer: Tracer, request: Request) -> Iterator[None]:
         decisions.running.append(module)
 
     def after(module: Any, _: Any, __: Any) -> None:
-        if decisions.running:
-            decisions.running.pop()
+        while decisions.running and decisions.running.pop() is not module:
+            pass  # one that raised has no hooks called behind it, while torch compiles
 
     hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
     chosen = [module for _, module in request.parts.modules if id(module) in deciding.modules]

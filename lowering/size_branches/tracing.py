@@ -45,7 +45,7 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
         return run(request, sizes, known, keep_sizes=asked.keeps, at_once=asked.at_once, for_tracer=asked.for_tracer)
 
     request, ran = with_deciding(found, known, way)
-    if ran is None or not request.deciding.modules:
+    if ran is None or ran.tracer.decisions is None or not ran.tracer.decisions.joined:
         return found
 
     def again(given: Request, known: Registrations) -> Run:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from irkit import dims
-from irkit.dims import Range, conditions, notation, reals, same, symbol
+from irkit.dims import Range, conditions, functions, notation, reals, same, symbol
+from irkit.dims.functions import interval
 from irkit.errors import DimensionError
 
 A, B, C = symbol("a"), symbol("b"), symbol("c")
@@ -311,6 +313,7 @@ WRITTEN = st.recursive(
 
 
 @given(WRITTEN)
+@example("floor((1.1e+308)**2)")
 def test_whatever_is_read_is_printed_as_what_reads_the_same(source: str) -> None:
     try:
         size = notation.parse(source)
@@ -368,3 +371,25 @@ def test_a_quotient_without_its_remainder_is_that_of_the_whole(text: str) -> Non
     assert "%" not in notation.text(found)
     for n, m in itertools.product(range(9), repeat=2):
         assert dims.evaluate(found, {"n": n, "m": m}) == eval(text, {"n": n, "m": m})
+
+
+def test_the_ends_of_a_part_of_a_size_are_those_of_its_numbers() -> None:
+    n = symbol("n")
+    assert interval(n / 4 + sympy.Rational(1, 2), {"n": Range(2, 10)}) == (1, 3)
+    assert interval(-3 * n / 2, {"n": Range(1, 2)}) == (-3, Fraction(-3, 2))
+    assert dims.bounds(n / 2 - sympy.Rational(1, 2), {"n": Range(0, 4)}) == Range(-1, 2)
+
+
+def test_the_ends_of_nested_extremes_are_told_once_for_equal_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, told = symbol("n"), list[Any]()
+    for each in map(str, range(9)):
+        size = dims.sub(dims.add(symbol("m"), symbol(f"k{each}")), dims.minimum(symbol(f"j{each}"), size))
+
+    def counted(expr: Any, *rest: Any) -> Any:
+        told.append(expr)
+        return ends(expr, *rest)
+
+    ends = functions._ends
+    monkeypatch.setattr(functions, "_ends", counted)
+    interval(dims.sub(size, symbol("q")), {"n": Range(1), "m": Range(1)})
+    assert len(told) < 300
