@@ -333,7 +333,7 @@ def dead_channels(kind: str) -> Graph:
 def test_channels_without_weights_keep_their_bias(kind: str, tmp_path: Path) -> None:
     """A bias of 2^31 steps and more ended there: the channel was near 0, in irkit's file and by ONNX Runtime itself."""
     graph = dead_channels(kind)
-    shape = [4, *(d for d in graph.params[0].type.shape[1:])]
+    shape = [4, *(d for d in graph.params[0].shape[1:])]
     (exact,) = irkit.evaluate(graph, [random(*shape)])
     for per_channel in (True, False):
         asked = Quantization(activations="static", per_channel=per_channel, feeds=[random(*shape)])
