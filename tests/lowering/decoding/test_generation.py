@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -200,13 +201,14 @@ def test_the_model_is_left_as_it_is() -> None:
 def test_the_callers_own_cache_holds_what_was_generated() -> None:
     """It stayed empty: whoever gave a cache to `generate`, to go on from it, had one in which nothing is."""
     model, asked = llama(), prompt(2, 5)
-    for make in (
+    makes: tuple[Callable[[], Any], ...] = (
         lambda: transformers.DynamicCache(config=model.config),
         lambda: transformers.StaticCache(config=model.config, max_cache_len=32),
-    ):
+    )
+    for make in makes:
         found = []
         for each in (model, made()):
-            own = make()
+            own: Any = make()
             first = each.generate(**asked, past_key_values=own, **OPTIONS)
             kept = int(own.get_seq_length()), own.layers[0].keys.clone()
             more = torch.cat([first, asked["input_ids"]], 1)
