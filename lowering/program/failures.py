@@ -26,7 +26,7 @@ def breach(check: Check) -> ContractError:
     )
 
 
-def unloaded(error: Exception, target: str) -> EvaluateError:
+def load_refusal(error: Exception, target: str) -> EvaluateError:
     """The error of a session that ONNX Runtime does not make of a program for a target."""
     return EvaluateError(
         f"ONNX Runtime does not load the model, which is for {target}: {' '.join(str(error).split())}",

@@ -47,7 +47,7 @@ from lowering.program.arguments import (
 )
 from lowering.program.bound import Bound
 from lowering.program.check import CheckReport, check_program
-from lowering.program.failures import breach, refusal, unloaded
+from lowering.program.failures import breach, load_refusal, refusal
 from lowering.program.finite_numbers import conditions
 from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
@@ -176,7 +176,7 @@ class Program:
         except IrkitError:
             raise
         except Exception as error:  # ONNX Runtime's own classes have no common base
-            raise unloaded(error, self.report.target) from error
+            raise load_refusal(error, self.report.target) from error
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
