@@ -106,7 +106,11 @@ def generation(
         raise CaptureError(
             f"{type(model).__name__} has no generate", hint="give a model of transformers with a language head"
         )
+    if getattr(model, "training", False):
+        raise CaptureError(f"{type(model).__name__} is in training mode", hint="call model.eval() before")
     settings = ExportOptions(**options)
+    if settings.dynamic_shapes is not None:
+        raise CaptureError("a generation says itself which sizes vary", hint="leave dynamic_shapes out")
     calls = recorded_calls(model, example_of(model, example), 3)
     steps = Stage("model", model, settings)
     if len(calls) > 2 and (both := merged_steps(calls[1], calls[2])) is not None:
@@ -137,6 +141,10 @@ def example_of(model: Any, example: Mapping[str, Any] | torch.Tensor | None) -> 
     if isinstance(example, torch.Tensor):
         return {"inputs": example}
     if example is not None:
+        if not isinstance(example, Mapping):
+            raise CaptureError(
+                f"the example is {type(example).__name__}", hint="give token ids as a tensor, or what generate takes"
+            )
         return dict(example)
     if model.main_input_name != "input_ids":
         raise CaptureError(

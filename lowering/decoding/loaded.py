@@ -14,7 +14,7 @@ import transformers
 from irkit.errors import ContractError, LoadError
 from lowering.decoding.program_files import FileProgram
 from lowering.decoding.stages import answered_by
-from lowering.decoding.steps import named_arguments
+from lowering.decoding.steps import in_own_caches, named_arguments
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -66,7 +66,7 @@ class FileStage:
         )
         for program in self.programs:
             try:
-                return program(**call)
+                return in_own_caches(call, program(**call))
             except ContractError as error:
                 refused = error
         what = f"no program of the {self.name} takes this call: {refused.what}"

@@ -82,16 +82,17 @@ class FileProgram:
         metadata = dict(graph.signature.metadata)
         if KEY not in metadata:
             raise LoadError(f"{Path(path).name} does not say how it is called", hint="save it by save_pretrained")
-        said = json.loads(metadata[KEY])
-        with Registrations() as known:
-            register_caches(known)
-            specs = [None if text is None else pytree.treespec_loads(text) for text in (said["in"], said["out"])]
-            nodes = nodes_of(definitions(*specs))
-            positional, by_name = pytree.treespec_loads(said["in"]).children()
-            children = (*positional.children(), *by_name.children())
-            names = (*said["arguments"][: positional.num_children], *by_name.context)
-            arguments = {name: (opener_of(child, nodes), child) for name, child in zip(names, children, strict=True)}
-            build: Builder = tuple if specs[1] is None else builder_of(specs[1], nodes)
+        try:
+            said, arguments, build = calls_of(metadata[KEY])
+            inputs, outputs = {name for name in said["leaves"] if name is not None}, said["dtypes"]
+        except Exception as error:  # torch and json raise anything of a text that somebody changed
+            raise LoadError(
+                f"what {Path(path).name} says of its calls cannot be read: {error}", hint="save it by save_pretrained"
+            ) from error
+        if inputs != set(names_of(graph)) or len(outputs) > len(graph.results):
+            raise LoadError(
+                f"{Path(path).name} has other inputs or outputs than it says", hint="save it by save_pretrained"
+            )
         opened = session(Path(path))
         return cls(Path(path), graph, said, arguments, build, BoundRun(opened, names_of(graph), opened.outputs))
 
@@ -194,6 +195,20 @@ class FileProgram:
             return from_pairs(made)
         wanted = TORCH[DType(self.said["dtypes"][i])]
         return made if made.dtype is wanted else made.to(wanted)
+
+
+def calls_of(text: str) -> tuple[Any, dict[str, tuple[Opener, pytree.TreeSpec]], Builder]:
+    """(what a file says of its calls, what takes each argument apart, what puts the result together)."""
+    said = json.loads(text)
+    with Registrations() as known:
+        register_caches(known)
+        specs = [None if each is None else pytree.treespec_loads(each) for each in (said["in"], said["out"])]
+        nodes = nodes_of(definitions(*specs))
+        positional, by_name = pytree.treespec_loads(said["in"]).children()
+        children = (*positional.children(), *by_name.children())
+        names = (*said["arguments"][: positional.num_children], *by_name.context)
+        arguments = {name: (opener_of(child, nodes), child) for name, child in zip(names, children, strict=True)}
+        return said, arguments, tuple if specs[1] is None else builder_of(specs[1], nodes)
 
 
 def nothing_yet(name: str, value: Any, spec: pytree.TreeSpec) -> list[Any]:

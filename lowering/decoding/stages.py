@@ -12,7 +12,7 @@ import attrs
 import torch
 
 from irkit.errors import ContractError
-from lowering.decoding.steps import named_arguments, shapes_of
+from lowering.decoding.steps import in_own_caches, named_arguments, shapes_of
 from lowering.program.bound import Bound
 from lowering.program.program import Program
 from lowering.program.to_onnx import export_model
@@ -38,7 +38,8 @@ class Stage:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives. Raises ContractError where no program takes the call, and none may be captured."""
-        return self.answered(named_arguments(self.module, args, kwargs))[1]
+        call = named_arguments(self.module, args, kwargs)
+        return in_own_caches(call, self.answered(call)[1])
 
     def answered(self, call: Mapping[str, Any]) -> tuple[Bound, Any]:
         """(program, result): which program answers, and what."""

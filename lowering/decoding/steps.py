@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -94,6 +94,17 @@ def cache_paths(cache: Any) -> list[str]:
     return flatten_cache(cache)[1]["paths"]
 
 
+def in_own_caches(call: Arguments, result: Any) -> Any:
+    """A result in whose place of a cache is the caller's own, which holds what is new: a model writes into the cache
+    that it is given, and whoever gave it to `generate` goes on from it."""
+    for name, own in call.items():
+        new = result.get(name) if is_cache(own) and isinstance(result, MutableMapping) else None
+        if new is not None and new is not own and type(new) is type(own):
+            vars(own).update(vars(new))
+            result[name] = own
+    return result
+
+
 # ---------------------------------------------------------------------------------------------- Sizes that vary
 
 
@@ -112,6 +123,11 @@ def shapes_of(call: Arguments) -> dict[str, Any]:
             found[name] = cache_shapes(value)
         elif isinstance(value, torch.Tensor):
             found[name] = axes_of(name, value, batch, seq, past, reads)
+        elif isinstance(value, Mapping) and name in MASKS:  # one for each kind of layer
+            found[name] = {
+                kind: axes_of(name, each, batch, seq, past, False) if isinstance(each, torch.Tensor) else None
+                for kind, each in value.items()
+            }
         elif isinstance(value, Mapping):
             found[name] = [
                 {0: "batch", 1: "source"} if each.dim() > 1 and each.shape[0] == batch else {}
@@ -148,9 +164,17 @@ def cache_shapes(cache: Any) -> Any:
     paths = cache_paths(cache)
     if not paths:
         return None
-    if type(cache).__name__ == "EncoderDecoderCache":
-        return [{0: "batch", 2: "source" if "cross" in path else "past"} for path in paths]
-    if any(type(layer).__name__.startswith("Static") for layer in getattr(cache, "layers", ())):
-        leaves = flatten_cache(cache)[0]
-        return [{0: "batch"} if isinstance(each, torch.Tensor) and each.dim() else None for each in leaves]
-    return {0: "batch", 2: "past"}
+    leaves, of_two = flatten_cache(cache)[0], type(cache).__name__ == "EncoderDecoderCache"
+    parts = (cache.self_attention_cache, cache.cross_attention_cache) if of_two else (cache, cache)
+    fixed = [any(type(layer).__name__.startswith("Static") for layer in getattr(part, "layers", ())) for part in parts]
+    if not of_two and not fixed[0]:
+        return {0: "batch", 2: "past"}
+
+    def axes(path: str, leaf: Any) -> dict[int, str] | None:
+        """What varies in a tensor of the cache: not the length of one of a fixed size."""
+        cross = of_two and "cross" in path
+        if not isinstance(leaf, torch.Tensor) or not leaf.dim():
+            return None
+        return {0: "batch"} | ({} if fixed[cross] else {2: "source" if cross else "past"})
+
+    return [axes(path, leaf) for path, leaf in zip(paths, leaves, strict=True)]

@@ -75,9 +75,11 @@ class IrkitExporter(HfExporter):
         self, model: Any, sample_inputs: MutableMapping[str, Any], config: IrkitConfig
     ) -> tuple[Program, ExportMetadata]:
         """The program of one graph, and what transformers records of it. Raises what `irkit.to_onnx` raises, and
-        CaptureError for a quantizer of transformers."""
+        CaptureError for a quantizer of transformers, and for a model in training mode."""
         if config.quantizer is not None:
             raise CaptureError("quantizer is for other formats", hint="say quantize=, as irkit.to_onnx takes it")
+        if model.training:
+            raise CaptureError(f"{type(model).__name__} is in training mode", hint="call model.eval() before")
         model, inputs, flags = prepare_for_export(model, sample_inputs)
         shapes = config.dynamic_shapes
         if shapes is None and config.dynamic:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import attrs
+
 from irkit.errors import IrkitError
 from lowering.errors import CaptureError
 from lowering.layouts.genai import write_genai
@@ -51,9 +53,17 @@ def export_hf(
     """
     if layout not in LAYOUTS:
         raise IrkitError(f"there is no layout {layout!r}", hint=f"take one of {', '.join(LAYOUTS)}")
-    settings = ExportOptions(**options)
+    settings = require_no_shapes(ExportOptions(**options))
     meant = source_of(source, task, random, seed)
     if dtypes and layout != JS:
         raise CaptureError(f"dtypes are for {JS}", hint="say precision= and quantize= in other layouts")
     names = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
-    return LAYOUTS[layout](Order(meant, require_folder(folder), settings, names))
+    made = LAYOUTS[layout](Order(meant, require_folder(folder), settings, names))
+    return attrs.evolve(made, notes=(*meant.notes, *made.notes)) if meant.notes else made
+
+
+def require_no_shapes(options: ExportOptions) -> ExportOptions:
+    """The options. Raises CaptureError for sizes that vary, which a layout names itself."""
+    if options.dynamic_shapes is not None:
+        raise CaptureError("a layout says itself which sizes vary", hint="leave dynamic_shapes out")
+    return options

@@ -22,7 +22,10 @@ BESIDE = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm",
     "normalizer.json", "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
-    "feature_extractor_config.json", "chat_template.jinja", "chat_template.json",
+    "feature_extractor_config.json", "video_preprocessor_config.json", "chat_template.jinja", "chat_template.json",
+    "spm.model", "spm_char.model", "sentencepiece.model", "bpe.codes", "dict.txt", "entity_vocab.json", "emoji.json",
+    "vocab-src.json", "vocab-tgt.json", "target_vocab.json", "word_shape.json", "word_pronunciation.json",
+    "prophetnet.tokenizer", "byte_maps.json", "tekken.json",
 )  # fmt: skip
 """Files of tokenizers and processors, which are copied as they are."""
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -48,10 +51,11 @@ TASKS: Mapping[str, str] = MappingProxyType(
 
 @attrs.frozen(eq=False)
 class Source:
-    """A model in eval mode, and the folder that it came from, None where it came from none."""
+    """A model in eval mode, and the folder that it came from, None where it came from none; with what is to be said."""
 
     model: Any
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
 
     def copy_beside(self, folder: Path) -> list[Path]:
         """Writes the configurations, of the model and of its generation, into a folder, and copies what the tokenizer
@@ -91,7 +95,7 @@ def source_of(given: Any, task: str | None, random: bool, seed: int) -> Source:
             raise CaptureError(
                 f"{type(given).__name__} has no configuration of transformers", hint="give a model of transformers"
             )
-        return Source(given)
+        return Source(require_eval(given))
     path = path_of(given, CaptureError)
     folder, config = (path, path / CONFIG) if path.is_dir() else (path.parent, path)
     if not config.is_file():
@@ -106,12 +110,19 @@ def source_of(given: Any, task: str | None, random: bool, seed: int) -> Source:
             f"{found[0].name} has the weights, and random ones were asked for",
             hint="leave random out, or give the path of the configuration alone in another folder",
         )
-    made = made_model(config, task, folder if found else None, seed)
-    return Source(made.eval(), folder)
+    made, notes = made_model(config, task, folder if found else None, seed)
+    return Source(made.eval(), folder, notes)
 
 
-def made_model(path: Path, task: str | None, folder: Path | None, seed: int) -> Any:
-    """The model of a configuration in a file, with the weights of a folder, or random ones."""
+def require_eval(model: torch.nn.Module) -> torch.nn.Module:
+    """The model, in eval mode. Raises CaptureError for one in training mode, of which dropout would be in the file."""
+    if model.training:
+        raise CaptureError(f"{type(model).__name__} is in training mode", hint="call model.eval() before")
+    return model
+
+
+def made_model(path: Path, task: str | None, folder: Path | None, seed: int) -> tuple[Any, tuple[str, ...]]:
+    """The model of a configuration in a file, with the weights of a folder, or random ones; and what is to be said."""
     import transformers
 
     try:
@@ -127,19 +138,31 @@ def made_model(path: Path, task: str | None, folder: Path | None, seed: int) -> 
         ) from error
     kind = class_of(transformers, said, task)
     if folder is not None:
-        return read_model(kind, folder)
+        require_generation_config(folder / GENERATION)
+        return read_model(kind, folder, all_of_it=task is None)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return (kind.from_config if hasattr(kind, "from_config") else kind)(config).to(torch.float32)
+            return (kind.from_config if hasattr(kind, "from_config") else kind)(config).to(torch.float32), ()
     except Exception as error:  # models raise anything of a configuration
         raise CaptureError(
             f"{kind.__name__} cannot be made of {path.name}: {first_line(error)}", hint="name another task, or none"
         ) from error
 
 
-def read_model(kind: Any, folder: Path) -> Any:
-    """The model of a class with the weights of a folder. Raises CaptureError where they cannot be read, are of other
+def require_generation_config(path: Path) -> None:
+    """Raises CaptureError for a file that cannot be read, in whose place transformers takes what is usual."""
+    try:
+        is_one = not path.is_file() or isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise CaptureError(f"{path.name} is no dictionary in JSON", hint="write it anew, or take it away")
+
+
+def read_model(kind: Any, folder: Path, all_of_it: bool) -> tuple[Any, tuple[str, ...]]:
+    """The model of a class with the weights of a folder, and what is to be said of those that it does not take, where
+    it should take all. Raises CaptureError where they cannot be read, are of other
     shapes, or lack some: transformers makes those up, and a file of them would answer at random."""
     try:
         model, told = kind.from_pretrained(
@@ -162,7 +185,9 @@ def read_model(kind: Any, folder: Path) -> Any:
                 f"{folder.name!r} lacks {lacks} that {type(model).__name__} takes: {', '.join(names[:3])}{more}",
                 hint="name no task, which makes the model that was saved; or load the model, and give that",
             )
-    return model
+    rest = sorted(told["unexpected_keys"]) if all_of_it else []
+    some = ", ".join(rest[:3]) + (f" and {len(rest) - 3} more" if len(rest) > 3 else "")
+    return model, (f"weights of the folder that {type(model).__name__} does not take: {some}",) if rest else ()
 
 
 def class_of(transformers: Any, said: Mapping[str, Any], task: str | None) -> Any:

@@ -26,6 +26,14 @@ def breach(check: Check) -> ContractError:
     )
 
 
+def load_refusal(error: Exception, target: str) -> EvaluateError:
+    """The error of a session that ONNX Runtime does not make of a program for a target."""
+    return EvaluateError(
+        f"ONNX Runtime does not load the model, which is for {target}: {' '.join(str(error).split())}",
+        hint="run it there, by lowering.run_elsewhere(program, runtime), or export it for onnxruntime-cpu",
+    )
+
+
 def refusal(
     error: Exception, graph: Graph, checks: Sequence[Check], opset: int, feeds: Mapping[str, np.ndarray]
 ) -> IrkitError:

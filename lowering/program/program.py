@@ -47,7 +47,7 @@ from lowering.program.arguments import (
 )
 from lowering.program.bound import Bound
 from lowering.program.check import CheckReport, check_program
-from lowering.program.failures import breach, refusal
+from lowering.program.failures import breach, load_refusal, refusal
 from lowering.program.finite_numbers import conditions
 from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
@@ -166,11 +166,17 @@ class Program:
     @cached_property
     def session(self) -> Any:
         """The ONNX Runtime session that a call runs, on the CPU. Where the weights of the model itself are integers, it
-        multiplies them in floating point, as the model does; left to itself, it would round activations too."""
+        multiplies them in floating point, as the model does; left to itself, it would round activations too.
+        Raises EvaluateError where ONNX Runtime does not take the model, as of one that is for another runtime."""
         options = quiet_options()
         if self.quantized is None:
             options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
-        return session(self.watched, options=options, opset=self.opset, functions=has_calls(self.watched))
+        try:
+            return session(self.watched, options=options, opset=self.opset, functions=has_calls(self.watched))
+        except IrkitError:
+            raise
+        except Exception as error:  # ONNX Runtime's own classes have no common base
+            raise load_refusal(error, self.report.target) from error
 
     @property
     def state(self) -> dict[str, torch.Tensor]:

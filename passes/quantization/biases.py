@@ -13,6 +13,7 @@ from irkit.pattern import attr, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, decline, rewrite_where, rule
 from irkit.support.counts import count_text
+from passes.legal.runtime.biases import steps_of_sums, whole_numbers
 
 BYTES = (DType.INT8, DType.UINT8)
 """The element types of weights."""
@@ -26,14 +27,6 @@ def _biased(rng: np.random.Generator) -> Value:
     scales = const(rng.uniform(0.01, 0.02, 4 if rng.random() < 0.7 else ()).astype(np.float32))
     weight = op.DequantizeLinear(integers, scales, axis=0)
     return op.Conv(rows, weight, const(rng.normal(size=4).astype(np.float32), name="b"))
-
-
-def steps_of_sums(x_scale: Value, scale: Value, size: int) -> np.ndarray | None:
-    """The steps in which products of quantized tensors come, for each channel; None where they are not constants."""
-    if x_scale.blob is None or scale.blob is None or x_scale.blob.size != 1 or scale.blob.size not in (1, size):
-        return None
-    found = (x_scale.blob.array.astype(np.float64).reshape(()) * scale.blob.array).astype(np.float32)
-    return np.ascontiguousarray(np.broadcast_to(found.reshape(-1), (size,)))
 
 
 @rule(
@@ -54,8 +47,7 @@ def bias_of_integers(m: Match) -> Made:
         return decline("its scales are no constants, or it is no weight of bytes")
     if m.t.blob.size > 1 and m.axis % m.w.rank != channels:
         return decline("its scales are not those of channels")
-    whole = bias.blob.read() / steps.astype(np.float64)
-    if not np.isfinite(whole).all() or np.abs(whole).max(initial=0) > 2**31 - 1:
+    if whole_numbers(bias.blob.read(), steps) is None:
         return decline("the bias is too large for integers of its steps")
 
     def load() -> np.ndarray:

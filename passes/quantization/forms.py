@@ -9,6 +9,7 @@ import numpy as np
 from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from passes.legal.runtime.biases import whole_numbers
 from passes.quantization.integers import Scaled, ends_of, gptq, packed_bytes, scaled_rows
 from passes.quantization.layers import Layer, dequantized_weight
 from passes.quantization.request import Quantization
@@ -26,7 +27,12 @@ def scaled_weight(layer: Layer, request: Quantization, moments: np.ndarray | Non
         whole = scaled_rows(
             rows.reshape(1, -1), request.dtype, symmetric=symmetric, block=None, reduced=request.reduced, search=search
         )
-        return Scaled(whole.integers.reshape(len(rows), 1, -1), whole.scales, whole.zeros)
+        shaped = whole.integers.reshape(len(rows), 1, -1)
+        if moments is None:
+            return Scaled(shaped, whole.scales, whole.zeros)
+        each = Scaled(shaped, np.repeat(whole.scales, len(rows), 0), np.repeat(whole.zeros, len(rows), 0))
+        ends = ends_of(request.dtype, symmetric=symmetric, reduced=request.reduced)
+        return Scaled(gptq(rows, moments, each, ends).integers, whole.scales, whole.zeros)
     found = scaled_rows(rows, request.dtype, symmetric=symmetric, block=block, reduced=request.reduced, search=search)
     if moments is None:
         return found
@@ -85,7 +91,8 @@ def static(layer: Layer, scaled: Scaled, request: Quantization, scales: Mapping[
         return layer.with_operands(layer.x, weight, bias)
     steps = (scales[layer.x] * scaled.scales[:, 0].astype(np.float64)).astype(np.float32)
     steps = np.broadcast_to(steps, bias.shape) if len(steps) == 1 else steps
-    ends = np.iinfo(np.int32)
-    whole = np.clip(np.rint(bias.blob.read().astype(np.float64) / steps), ends.min, ends.max).astype(np.int32)
+    whole = whole_numbers(bias.blob.read(), steps)
+    if whole is None:
+        return layer.with_operands(layer.x, weight, bias)
     integers = op.DequantizeLinear(const(whole), const(np.ascontiguousarray(steps)), axis=0)
     return layer.with_operands(layer.x, weight, integers)

@@ -125,7 +125,6 @@ def gptq(rows: np.ndarray, moments: np.ndarray, plain: Scaled, ends: tuple[int, 
     # The inverse's upper Cholesky factor: row i tells how the error of column i spreads to those after it.
     spread = np.linalg.cholesky(np.linalg.inv(held)).T
     left = rows.astype(np.float64).copy()
-    left[:, dead] = 0.0
     found = np.zeros(rows.shape, np.int32)
     for i in range(size):
         found[:, i] = nearest_integers(left[:, i], scales[:, i], zeros[:, i], ends)

@@ -91,6 +91,7 @@ def moments_of(graph: Graph, samples: Sequence[Feeds], values: Collection[Value]
 
     def join(old: tuple[int, np.ndarray] | None, array: np.ndarray) -> tuple[int, np.ndarray]:
         flat = array.reshape(-1, array.shape[-1]).astype(np.float64)
+        flat = flat[np.isfinite(flat).all(1)]  # one NaN would make all of the moments NaN
         new = flat.T @ flat
         return (len(flat), new) if old is None else (old[0] + len(flat), old[1] + new)
 

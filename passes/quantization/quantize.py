@@ -10,13 +10,14 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
-from irkit.errors import EvaluateError
+from irkit.errors import EvaluateError, RewriteError
 from irkit.evaluation.interpreter import Feeds, evaluate
+from irkit.onnx.writing.inlining import expand_calls
 from irkit.support.counts import count_text
 from passes.precision import Kept
 from passes.quantization.forms import dynamic, scaled_weight, static, weight_only
 from passes.quantization.integers import Scaled, scale_of
-from passes.quantization.layers import Layer, is_float, layer_of, layers_of
+from passes.quantization.layers import PRODUCTS, Layer, is_float, layer_of, layers_of
 from passes.quantization.observed import Seen, moments_of, ranges_of
 from passes.quantization.request import Quantization
 from passes.quantization.smooth import smooth_outliers
@@ -35,6 +36,9 @@ SAME = frozenset(("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Tran
 """Operators whose result has its operand's scale, for it holds no other numbers."""
 
 SLOW = "convolutions by a range of their own at each call are slower than in floating point"
+
+Steps = Mapping[Value, tuple[np.ndarray, np.ndarray]]
+"""(scale, zero point) of each activation that is quantized by a range."""
 
 BYTE = (0, 255)
 """The ends of activations' integers."""
@@ -69,8 +73,10 @@ class Quantized:
     standing: Mapping[Value, Value] = attrs.field(repr=False)
 
     def __str__(self) -> str:
-        before, now = sum(each.bytes for each in self.layers), sum(each.bytes_now for each in self.layers)
+        now = sum(each.bytes_now for each in self.layers)
         how = self.request.activations or "none"
+        shared = {each.value.inputs[1]: each.bytes for each in self.layers}  # a weight of several layers stands once
+        before = sum(shared.values())
         lines = [
             f"{count_text(len(self.layers), 'weight')} as {self.request.weights}, activations {how}: "
             f"{before:,} -> {now:,} bytes",
@@ -134,6 +140,7 @@ def quantize(
     request = Quantization.of(wanted)
     if feeds is not None:
         request = attrs.evolve(request, feeds=feeds)
+    graph, written_out = without_functions(graph)
     layers, left = layers_of(graph, request)
     chosen = tuple(each for each in layers if each.is_product or request.activations != "dynamic")
     left = {**left, **{each.value: SLOW for each in layers if each not in chosen}}
@@ -142,7 +149,9 @@ def quantize(
         start, moved = smooth_outliers(graph, chosen, request.samples, request.smooth)
     now = {each.value: again(moved.get(each.value, each.value), each) for each in chosen}
     scaled = scaled_weights(start, tuple(now.values()), request)
-    swaps = swaps_of(start, scaled, request, target_of(target).domains)
+    steps: Steps = {}
+    steps = activation_steps(start, tuple(scaled), request) if request.activations == "static" else steps
+    swaps = swaps_of(scaled, request, target_of(target).domains, steps)
     built = walk.rebuild_through(start.results, swaps)
     if request.activations == "static":
         exact = walk.rebuild_through(
@@ -155,10 +164,56 @@ def quantize(
         request,
         tuple(report(old, each, scaled[each], request) for old, each in now.items()),
         tuple(Kept(value, why) for value, why in left.items()),
-        (*(f"{p!r} of the keep-list names nothing that is quantized" for p in idle), *notes_of_bodies(graph, request)),
+        (
+            *(f"{p!r} of the keep-list names nothing that is quantized" for p in idle),
+            *notes_of_bodies(graph, request),
+            *written_out,
+            *notes_of_weights(graph, chosen),
+            *notes_of_rounding(request, chosen),
+            *notes_of_ranges(request, tuple(now.values()), steps),
+        ),
         graph,
         {old: built[each.value] for old, each in now.items()},
     )
+
+
+def without_functions(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
+    """(the graph with its functions that hold products written out, what is said of it): their weights are operands of
+    calls, and each call's become integers of their own."""
+
+    made = expand_calls(graph, lambda call: multiplies(call.bodies[0]))
+    return (graph, ()) if made is graph else (made, ("functions that multiply by weights were written out",))
+
+
+def multiplies(graph: Graph) -> bool:
+    """Whether a product or a convolution stands in a graph or in a body of it."""
+    return any(value.op in (*PRODUCTS, "Conv") or any(map(multiplies, value.bodies)) for value in graph.order)
+
+
+def notes_of_weights(graph: Graph, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """What is said of weights that something else reads too, which stand beside their integers."""
+    at, names = {layer.value for layer in layers}, {layer.weight: layer.name for layer in layers}
+    others = [names[w] for w in names if any(user not in at for user in graph.users.get(w, ())) or w in graph.results]
+    return (f"{', '.join(others)}: read elsewhere too, and stays beside its integers",) if others else ()
+
+
+def notes_of_rounding(request: Quantization, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """What is said of weights for which rounding that makes up for itself is not there."""
+    count = len([layer for layer in layers if not layer.is_product])
+    if request.rounding != "gptq" or not count:
+        return ()
+    return (f"{count_text(count, 'weight')} of convolutions rounded to the nearest: gptq is for products",)
+
+
+def notes_of_ranges(request: Quantization, layers: Sequence[Layer], steps: Steps) -> tuple[str, ...]:
+    """What is said of layers of whose activations the samples show nothing. Raises RewriteError where that is all."""
+    unseen = [layer.name for layer in layers if layer.x not in steps] if request.activations == "static" else []
+    if unseen and len(unseen) == len(layers):
+        raise RewriteError(
+            "the samples show no finite number of what is multiplied",
+            hint="give feeds of inputs that the model will see",
+        )
+    return (f"{', '.join(unseen)}: computed in floating point, the samples show no number there",) if unseen else ()
 
 
 def notes_of_bodies(graph: Graph, request: Quantization) -> tuple[str, ...]:
@@ -196,14 +251,13 @@ def report(old: Value, layer: Layer, scaled: Scaled, request: Quantization) -> L
 
 
 def swaps_of(
-    graph: Graph, scaled: Mapping[Layer, Scaled], request: Quantization, domains: tuple[str, ...]
+    scaled: Mapping[Layer, Scaled], request: Quantization, domains: tuple[str, ...], steps: Steps
 ) -> Mapping[Value, Value]:
     """What stands for each layer, and for each activation that is quantized by a range."""
     if request.activations is None:
         return {each.value: placed(weight_only(each, s, request, domains), each.value) for each, s in scaled.items()}
     if request.activations == "dynamic":
         return {each.value: placed(dynamic(each, s, request), each.value) for each, s in scaled.items()}
-    steps = activation_steps(graph, tuple(scaled), request)
     scales = {value: float(scale) for value, (scale, _) in steps.items()}
     made = {each.value: placed(static(each, s, request, scales), each.value) for each, s in scaled.items()}
     return {**made, **{v: through_integers(made.get(v, v), *steps[v]) for v in steps}}
@@ -251,9 +305,7 @@ def through_integers(value: Value, scale: np.ndarray, zero: np.ndarray) -> Value
     return op.DequantizeLinear(op.QuantizeLinear(value, step, point), step, point).with_origin(value.origin)
 
 
-def activation_steps(
-    graph: Graph, layers: Sequence[Layer], request: Quantization
-) -> Mapping[Value, tuple[np.ndarray, np.ndarray]]:
+def activation_steps(graph: Graph, layers: Sequence[Layer], request: Quantization) -> Steps:
     """(scale, zero point) of each activation that is quantized by what the samples show of it."""
     wanted, alike = quantized_activations(graph, layers)
     seen = ranges_of(graph, request.samples, wanted)

@@ -47,6 +47,18 @@ def fraction(_: object, field: attrs.Attribute[Any], given: object) -> None:
         raise RewriteError(f"{field.name} of a quantization is {given!r}", hint="give a number from 0 to 1")
 
 
+def truth(_: object, field: attrs.Attribute[Any], given: object) -> None:
+    """Raises RewriteError for what is neither True nor False."""
+    if not isinstance(given, bool):
+        raise RewriteError(f"{field.name} of a quantization is {given!r}", hint="give True or False")
+
+
+def count(_: object, field: attrs.Attribute[Any], given: object) -> None:
+    """Raises RewriteError for what is no whole number from 0 up."""
+    if type(given) is not int or given < 0:
+        raise RewriteError(f"{field.name} of a quantization is {given!r}", hint="give a whole number from 0 up")
+
+
 @attrs.frozen(kw_only=True)
 class Quantization:
     """What becomes integers, and how.
@@ -80,15 +92,15 @@ class Quantization:
 
     weights: str = attrs.field(default="int8", validator=among(tuple(INTEGERS)))
     block: int | None = attrs.field(default=None, validator=positive_or_none)
-    per_channel: bool = True
+    per_channel: bool = attrs.field(default=True, validator=truth)
     activations: str | None = attrs.field(default=None, validator=among(ACTIVATIONS))
     ranges: str = attrs.field(default="minmax", validator=among(RANGES))
     rounding: str = attrs.field(default="nearest", validator=among(ROUNDINGS))
     smooth: float = attrs.field(default=0.0, validator=fraction)
-    reduced: bool = False
+    reduced: bool = attrs.field(default=False, validator=truth)
     accuracy: str = attrs.field(default="float32", validator=among(("float32", "int8")))
     keep: tuple[str, ...] = attrs.field(default=(), converter=patterns)
-    smallest: int | None = None
+    smallest: int | None = attrs.field(default=None, validator=attrs.validators.optional(count))
     feeds: Feeds | Sequence[Feeds] | None = attrs.field(default=None, eq=False)
     room: float | None = attrs.field(default=None, validator=attrs.validators.optional(fraction))
 

@@ -21,6 +21,7 @@ from irkit.checking.rules import check_rule
 from irkit.errors import RewriteError
 from irkit.rewriting.face import Rule
 from passes.legal.all_expansions import all_expansions
+from passes.legal.runtime.biases import LARGE_BIASES
 from passes.legal.runtime.integers import INTEGERS
 from passes.rules.nan import KEPT_BY_DEFAULT
 from passes.saturation import KNOWN, SUMS
@@ -31,7 +32,9 @@ from tests.tables.rules import RULES
 PAGE = ROOT / "docs" / "measured" / "rules_checked.md"
 SEEDS_OF_WRONG = 5
 
-CHECKED: tuple[Rule, ...] = tuple({id(r): r for r in (*RULES, *KNOWN, *INTEGERS, *KEPT_BY_DEFAULT)}.values())
+CHECKED: tuple[Rule, ...] = tuple(
+    {id(r): r for r in (*RULES, *KNOWN, *INTEGERS, *LARGE_BIASES, *KEPT_BY_DEFAULT)}.values()
+)
 """The rules on the page: those of docs/measured/rules.md, those of saturation, and those by which legalization goes
 around kernels that compute otherwise."""
 

@@ -330,12 +330,35 @@ def dequantize(m: Match, value: Value) -> Value | None:
         x, zero = eight_bits(x), None if zero is None else eight_bits(zero)
         if not attribute_of(value, "block_size"):
             return op.DequantizeLinear(x, scale, zero, axis=attribute_of(value, "axis"))
+    if attribute_of(value, "block_size") and x.blob is not None and scale.rank == x.rank:
+        return scaled_blocks(value, x.blob, scale, zero)
     factor, shift = (None if v is None else beside(m, value, v) for v in (scale, zero))
     if factor is None or (zero is not None and shift is None):
         return None
     number_ = op.Cast(x, to=DType.FLOAT)
     moved = number_ if shift is None else op.Sub(number_, op.Cast(shift, to=DType.FLOAT))
     return op.Cast(op.Mul(moved, op.Cast(factor, to=DType.FLOAT)), to=value.dtype)
+
+
+def scaled_blocks(value: Value, integers: Blob, scale: Value, zero: Value | None) -> Value:
+    """The numbers that constants by blocks stand for, with an axis for the places in a block: scales and zero points
+    stay one for each block."""
+    shape: list[int] = [int(d) for d in integers.shape]
+    axis, block = int(attribute_of(value, "axis")) % len(shape), int(attribute_of(value, "block_size"))
+    size = shape[axis]
+    count = -(-size // block)
+    filled = [(0, count * block - size if i == axis else 0) for i in range(len(shape))]
+    wide = (*shape[:axis], count, block, *shape[axis + 1 :])
+
+    def load() -> np.ndarray:
+        return np.pad(integers.read(), filled).reshape(wide)
+
+    number_ = op.Cast(const(Blob(integers.dtype, wide, load, integers.name, of=(integers,))), to=DType.FLOAT)
+    if zero is not None:
+        number_ = op.Sub(number_, op.Cast(op.Unsqueeze(zero, vector([axis + 1])), to=DType.FLOAT))
+    found = op.Mul(number_, op.Cast(op.Unsqueeze(scale, vector([axis + 1])), to=DType.FLOAT))
+    flat = op.Reshape(found, vector([*shape[:axis], count * block, *shape[axis + 1 :]]))
+    return op.Cast(op.Slice(flat, vector([0]), vector([size]), vector([axis])), to=value.dtype)
 
 
 def quantize(m: Match, value: Value) -> Value | None:

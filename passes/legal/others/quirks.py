@@ -55,6 +55,14 @@ from passes.legal.others.expansions import (
     square_by_neighbour,
     squeezed_by_lookup,
 )
+from passes.legal.others.integers import (
+    is_in_halves,
+    is_of_bytes,
+    is_of_casts,
+    remainder_by_quotients,
+    summed_at_once,
+    through_32_bits,
+)
 from passes.legal.runtime.quirks import Quirk
 from passes.targets.measured import OPENVINO, REFERENCE, TRACT
 
@@ -131,6 +139,12 @@ def shaped_by(*known: str) -> Callable[[Value], bool]:
 
 OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
     OPENVINO: (
+        Other(Quirk("saturated_bytes", ("Add", "Sub", "Mul", "Div", "Neg", "Abs", "BitShift"), "int8 and uint8",
+                    "OpenVINO computes bytes as floats: quotients are rounded to the nearest, and results end at the "
+                    "least and the largest byte", "the same of 32 bits", is_of_bytes, version=OV), through_32_bits),
+        Other(Quirk("halves_of_int64", ("Add",), "the sums of the upper and of the lower 32 bits of int64",
+                    "OpenVINO computes int64 in 32 bits, so that the halves of a number are lost", "one ReduceSum",
+                    is_in_halves, version=OV), summed_at_once),
         Other(Quirk("gather_of_part", ("GatherElements",), "indices of other sizes than the data along other axes",
                     "OpenVINO takes GatherElements with indices of the data's sizes along all axes but one only",
                     "GatherND", has_other_sizes, version=OV), gather_elements),
@@ -203,6 +217,12 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
                     "Gathers along each axis", lambda v: attribute_of(v, "mode") == "wrap", version=TR), pad_wrap),
         Other(Quirk("less_than_nothing", ("Pad",), "padding below zero", "tract ends the process",
                     "a Slice and a Pad", has_negative, version=TR), sliced_and_padded),
+        Other(Quirk("remainder_of_casts", ("Mod",), "int64 that is cast, fmod=0",
+                    "tract gives the remainder the sign of what is divided", "what quotients leave", is_of_casts,
+                    version=TR), remainder_by_quotients),
+        Other(Quirk("halves_of_sizes", ("Add",), "the sums of the upper and of the lower 32 bits of int64",
+                    "tract adds int64 that is masked in 32 bits, so that the halves of a number are lost",
+                    "one ReduceSum", is_in_halves, version=TR), summed_at_once),
         Other(Quirk("counting_down", ("Range",), "a step below zero", "tract miscounts what divides evenly",
                     "a Range upwards, subtracted", counts_down, version=TR), counted_up),
         Other(Quirk("computed_padding", ("Pad",), "a number that is computed",

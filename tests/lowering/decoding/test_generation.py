@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,81 @@ def test_threads_may_generate_at_once() -> None:
 
 def test_the_model_is_left_as_it_is() -> None:
     assert "forward" not in vars(llama()) and isinstance(llama(), transformers.LlamaForCausalLM)
+
+
+def test_the_callers_own_cache_holds_what_was_generated() -> None:
+    """It stayed empty: whoever gave a cache to `generate`, to go on from it, had one in which nothing is."""
+    model, asked = llama(), prompt(2, 5)
+    makes: tuple[Callable[[], Any], ...] = (
+        lambda: transformers.DynamicCache(config=model.config),
+        lambda: transformers.StaticCache(config=model.config, max_cache_len=32),
+    )
+    for make in makes:
+        found = []
+        for each in (model, made()):
+            own: Any = make()
+            first = each.generate(**asked, past_key_values=own, **OPTIONS)
+            kept = int(own.get_seq_length()), own.layers[0].keys.clone()
+            more = torch.cat([first, asked["input_ids"]], 1)
+            second = each.generate(more, attention_mask=ones(*more.shape), past_key_values=own, **OPTIONS)
+            found.append((*kept, second, int(own.get_seq_length()), own.layers[1].values))
+        assert found[0][0] == found[1][0] > 0 and found[0][3] == found[1][3] > found[0][0]
+        assert torch.equal(found[0][2], found[1][2])
+        torch.testing.assert_close(found[1][1], found[0][1])
+        torch.testing.assert_close(found[1][4], found[0][4])
+
+
+@pytest.mark.parametrize("name", ["Lfm2ForCausalLM", "T5ForConditionalGeneration"])
+def test_static_caches_beside_others_and_masks_of_each_kind(name: str) -> None:
+    """Masks by kinds of layers took the names of an encoder's positions, and static caches in pairs those of growing
+    ones: other lengths were refused."""
+    model = generator_named(name).model()
+    generation, fixed = lowering.generation(model), {"cache_implementation": "static"}
+    for asked in (prompt(2, 6, 2), prompt(3, 2, 1)):
+        assert torch.equal(
+            generation.generate(**asked, **fixed, **OPTIONS), model.generate(**asked, **fixed, **OPTIONS)
+        )
+
+
+EARLY: dict[str, Any] = {"max_new_tokens": 7, "eos_token_id": list(range(5, 25)), "pad_token_id": 0}
+ASKED: dict[str, dict[str, Any]] = {
+    "one": {"max_new_tokens": 1, "do_sample": False},
+    "at_least": {**EARLY, "min_new_tokens": 4, "do_sample": False},
+    "beams": {**EARLY, "num_beams": 3, "length_penalty": -2.0, "num_return_sequences": 2, "do_sample": False},
+    "sampled": {
+        **EARLY, "do_sample": True, "temperature": 0.7, "top_k": 12, "top_p": 0.9, "repetition_penalty": 1.3,
+        "no_repeat_ngram_size": 2,
+    },
+    "whole": {"max_new_tokens": 4, "do_sample": False, "use_cache": False},
+    "looked_up": {"max_new_tokens": 6, "do_sample": False, "prompt_lookup_num_tokens": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_rows_end_early_and_processors_say_what_comes(way: str) -> None:
+    for asked in (prompt(1, 1), prompt(4, 9, 5)):
+        if way == "looked_up" and len(asked["input_ids"]) > 1:
+            continue  # transformers looks up for one row
+        torch.manual_seed(5)
+        expected = llama().generate(**asked, **ASKED[way])
+        torch.manual_seed(5)
+        assert torch.equal(made().generate(**asked, **ASKED[way]), expected)
+
+
+def test_what_generate_returns_beside_tokens_is_eagers() -> None:
+    asked = {**prompt(2, 5, 2), "max_new_tokens": 3, "do_sample": False, "pad_token_id": 0}
+    beside = {"return_dict_in_generate": True, "output_scores": True, "output_hidden_states": True}
+    expected, found = (each.generate(**asked, **beside) for each in (llama(), made()))
+    assert expected.keys() == found.keys() and torch.equal(expected.sequences, found.sequences)
+    for name in ("scores", "hidden_states"):
+        torch.testing.assert_close(found[name], expected[name])
+
+
+def test_a_model_in_training_mode_and_other_examples_are_refused() -> None:
+    model = generator_named("GPT2LMHeadModel").model()
+    with pytest.raises(CaptureError, match="GPT2LMHeadModel is in training mode"):
+        lowering.generation(model.train())
+    with pytest.raises(CaptureError, match="the example is str"):
+        lowering.generation(model.eval(), "hello")  # type: ignore[arg-type]
+    with pytest.raises(CaptureError, match="says itself which sizes vary"):
+        lowering.generation(model, dynamic_shapes={})

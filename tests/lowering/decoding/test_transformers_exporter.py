@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 import transformers
@@ -90,6 +91,35 @@ def test_a_program_in_a_file_says_what_it_does_not_take(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="does not say how it is called"):
         model.program.save(tmp_path / "plain.onnx")
         irkit.transformers.IrkitExporter.load_program(tmp_path / "plain.onnx")
+
+
+@pytest.mark.parametrize("said", ["{", "[]", '{"in": null}'])
+def test_a_file_whose_calls_cannot_be_read_is_refused(said: str, tmp_path: Path) -> None:
+    exported().save_pretrained(tmp_path)
+    model = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    for entry in model.metadata_props:
+        entry.value = said if entry.key == KEY else entry.value
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(LoadError, match=r"what model\.onnx says of its calls cannot be read"):
+        ExportedModel.from_pretrained(tmp_path)
+
+
+def test_a_file_with_other_inputs_than_it_says_is_refused(tmp_path: Path) -> None:
+    exported().save_pretrained(tmp_path)
+    model = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    for node in model.graph.node:
+        node.input[:] = ["other" if name == "input_ids" else name for name in node.input]
+    model.graph.input[0].name = "other"
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(LoadError, match="has other inputs or outputs than it says"):
+        ExportedModel.from_pretrained(tmp_path)
+
+
+def test_a_model_in_training_mode_is_refused() -> None:
+    irkit.transformers.register()
+    model, config = generator_named("GPT2LMHeadModel").model().train(), irkit.transformers.IrkitConfig()
+    with pytest.raises(CaptureError, match="GPT2LMHeadModel is in training mode"):
+        AutoHfExporter.from_config(config).export(model, prompt(2, 5), config)
 
 
 def test_what_irkit_is_to_transformers_is_registered_when_asked_for() -> None:

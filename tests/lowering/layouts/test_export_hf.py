@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
 from typer.testing import CliRunner
@@ -22,6 +24,7 @@ from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.sessions import session
 from lowering.errors import CaptureError
+from lowering.layouts.sources import BESIDE
 from lowering.layouts.transformers_js import write_alone
 from tests.support.draws import drawn
 from tests.support.readers import READERS
@@ -462,3 +465,37 @@ def test_an_encoder_of_sounds_gives_what_the_decoder_reads_of_it(tmp_path: Path)
         feeds |= {n: found[n.replace("past", "present")] for n in names if "self" in n}
         wanted = expected.logits[:, first:end].numpy()
         np.testing.assert_allclose(found["logits"], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_the_model_does_not_take_are_told_of(tmp_path: Path) -> None:
+    """A configuration of fewer layers than the weights have made another model, and nothing said so."""
+    saved = tmp_path / "saved"
+    llama().save_pretrained(saved)
+    said_of = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(said_of | {"num_hidden_layers": 1}))
+    made = lowering.export_hf(saved, tmp_path / "made")
+    assert "weights of the folder that LlamaForCausalLM does not take: model.layers.1.input_layernorm" in made.notes[0]
+    (saved / "config.json").write_text(json.dumps(said_of))
+    assert not lowering.export_hf(saved, tmp_path / "whole").notes
+    (saved / "generation_config.json").write_text("{oops")
+    with pytest.raises(CaptureError, match=r"generation_config\.json is no dictionary in JSON"):
+        lowering.export_hf(saved, tmp_path / "made")
+
+
+def test_a_model_in_training_mode_and_sizes_of_ones_own_are_refused(tmp_path: Path) -> None:
+    model = generator_named("GPT2LMHeadModel").model()
+    with pytest.raises(CaptureError, match="GPT2LMHeadModel is in training mode"):
+        lowering.export_hf(model.train(), tmp_path)
+    with pytest.raises(CaptureError, match="a layout says itself which sizes vary"):
+        lowering.export_hf(model.eval(), tmp_path, dynamic_shapes={"input_ids": {0: "b"}})
+
+
+def test_files_of_every_tokenizer_are_copied(tmp_path: Path) -> None:
+    """Some were left behind: DeBERTa's spm.model, XLM's bpe.codes."""
+    sources = (Path(transformers.__file__).parent / "models").glob("*/tokenization_*.py")
+    files = {name for each in sources for name in re.findall(r'"\w+_file": "([^"]+)"', each.read_text("utf-8"))}
+    assert len(files) > 15 and files <= set(BESIDE)
+    llama().save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved" / "spm.model").write_text("pieces")
+    made = lowering.export_hf(tmp_path / "saved", tmp_path / "made")
+    assert "spm.model" in {each.name for each in made.files}

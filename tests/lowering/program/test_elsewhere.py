@@ -70,3 +70,12 @@ def test_arrays_are_told_apart_by_name_type_shape_and_numbers() -> None:
 def test_a_name_of_no_runtime_is_refused() -> None:
     with pytest.raises(IrkitError, match="there is no runtime 'nowhere'"):
         run_elsewhere(program_for("onnx-reference"), "nowhere")
+
+
+def test_a_program_that_onnx_runtime_does_not_load_says_where_it_runs() -> None:
+    """It ended in an error of ONNX Runtime's own class, with no word of the target."""
+    program = irkit.to_onnx(torch.nn.SiLU(), (torch.randn(2, 3),), target="openvino")
+    for call in (program, lambda x: program.bound()(x)):
+        with pytest.raises(EvaluateError, match="does not load the model, which is for opset ") as caught:
+            call(torch.randn(2, 3))
+        assert "run_elsewhere" in caught.value.hint

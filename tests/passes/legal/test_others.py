@@ -67,6 +67,9 @@ def arrays(graph: Graph) -> list[np.ndarray]:
             found.append(np.array([4, 2]) if shape == [2] else RNG.integers(-70, 70, shape))
         elif value.dtype is DType.BOOL:
             found.append(np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], bool))
+        elif value.dtype.is_integer:
+            least = 0 if value.dtype.is_unsigned else -128
+            found.append(RNG.integers(least, least + 256, shape).astype(value.dtype.numpy))
         else:
             found.append(RNG.normal(size=shape).astype(value.dtype.numpy))
     return found
@@ -203,6 +206,41 @@ def shaped(*directions: str, **activations: list[str]) -> list[Graph]:
     ]
 
 
+def in_halves() -> list[Graph]:
+    """Sums of int64 whose upper and lower 32 bits are added apart, which ONNX Runtime needs."""
+    x, whole = param(tensor("i64", 3, 4)), np.int64(2**32)
+    low = op.BitwiseAnd(x, np.int64(2**32 - 1))
+    high = op.Div(op.Sub(x, low), whole)
+    ways = ([[0], 0], [[1], 1])
+    return [
+        of(op.Add(op.Mul(op.ReduceSum(high, axes, keepdims=k), whole), op.ReduceSum(low, axes, keepdims=k)), x)
+        for axes, k in ways
+    ]
+
+
+def of_bytes() -> list[Graph]:
+    """Quotients that are no whole numbers, and what leaves a byte."""
+    found = list[Graph]()
+    for kind in ("i8", "u8"):
+        x, y = param(tensor(kind, 3, 4)), param(tensor(kind, 4))
+        divisor = op.Max(op.BitwiseOr(y, const(np.ones((), x.dtype.numpy))), const(np.full((), 2, x.dtype.numpy)))
+        wide = op.Mul(x, const(np.full((), 77, x.dtype.numpy)))
+        found += [of(op.Div(x, divisor), x, y), of(op.Add(wide, y), x, y), of(op.Sub(y, wide), x, y)]
+    signed, places = param(tensor("i8", 5)), param(tensor("u8", 5))
+    shifted = op.BitShift(op.Add(places, const(np.uint8(99))), const(np.full(5, 3, np.uint8)), direction="LEFT")
+    return [*found, of(op.Neg(signed), signed), of(op.Abs(signed), signed), of(shifted, places)]
+
+
+def remainders() -> list[Graph]:
+    """Remainders of numbers of both signs, cast to int64."""
+    x, y = param(tensor("i32", 3, 4)), param(tensor("i64", 4))
+    divisor = op.Where(op.Less(y, np.int64(0)), np.int64(-3), np.int64(5))
+    return [
+        of(op.Mod(op.Cast(x, to=DType.INT64), np.int64(3)), x),
+        of(op.Mod(op.Cast(x, to=DType.INT64), divisor), x, y),
+    ]
+
+
 SQUARE, PLACES = param(tensor("f32", 70, 70)), param(tensor("i64", 5, 2))
 COUNTS = param(tensor("i64", 2))
 ADDED = param(tensor("f32", 5))
@@ -217,6 +255,10 @@ GRAPHS = {
     "less_than_nothing": [of(op.Pad(X, np.array([-1, 2, 1, -2])), X), of(op.Pad(X, np.array([-1, 0, 0, -2])), X)],
     "part_of_nothing": [of(op.Pad(X, np.array([1, -2, -1, 0]), np.float32(2)), X)],
     "counting_down": [halved()],
+    "saturated_bytes": of_bytes(),
+    "remainder_of_casts": remainders(),
+    "halves_of_int64": in_halves(),
+    "halves_of_sizes": in_halves(),
     "computed_padding": [
         of(op.Pad(PLACES, np.array([2, 0]), op.Gather(COUNTS, np.int64(1)), np.array([-1])), PLACES, COUNTS)
     ],

@@ -19,6 +19,7 @@ from passes.legal.legalize import FLOAT64
 from passes.legal.opsets.onnx_functions import operators_with_body
 from passes.legal.opsets.operators import OLDER
 from passes.legal.runtime import refusals
+from passes.legal.runtime.biases import LARGE_BIASES
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
@@ -44,6 +45,7 @@ RULES = (
     *WITHOUT_ELEMENTS,
     *KEPT_BY_DEFAULT,
     *INTEGERS,
+    *LARGE_BIASES,
 )
 WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
 """Operators that legalization computes in a wider element type."""

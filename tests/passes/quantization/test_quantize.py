@@ -18,6 +18,7 @@ from irkit.core.types import tensor
 from irkit.errors import RewriteError
 from irkit.evaluation.interpreter import evaluate
 from passes import Quantization, quantize
+from passes.targets import target_of
 
 CONTRIB = "onnxruntime-cpu+com.microsoft"
 
@@ -312,3 +313,120 @@ def test_gptq_of_few_samples_is_about_as_good_as_the_nearest_integers(count: int
         (found,) = evaluate(made.graph, [fresh])
         errors.append(np.linalg.norm(found - fresh @ weight) / np.linalg.norm(fresh @ weight))
     assert errors[1] < 1.08 * errors[0]  # 1.16 to 1.66 where all that rows share by chance is made up for
+
+
+def dead_channels(kind: str) -> Graph:
+    """An operator with channels whose weights are all but 0, or whose bias is no number, as pruned layers have them."""
+    rng = np.random.default_rng(3)
+    scales, bias = np.array([1, 1e-9, 0, 1e-30] * 4, np.float32), rng.normal(size=16).astype(np.float32) + 2
+    if kind == "Conv":
+        x = param(tensor("f32", "n", 8, 6, 6))
+        weight = rng.normal(size=(16, 8, 3, 3)).astype(np.float32) / 8 * scales.reshape(-1, 1, 1, 1)
+        return Graph((x,), (op.Relu(op.Conv(x, const(weight, name="w"), const(bias))),))
+    x, weight = param(tensor("f32", "n", 64)), rng.normal(size=(64, 16)).astype(np.float32) / 8 * scales
+    if kind == "Gemm":
+        return Graph((x,), (op.Relu(op.Gemm(x, const(weight, name="w"), const(bias))),))
+    return Graph((x,), (op.Relu(op.Add(op.MatMul(x, const(weight, name="w")), const(bias))),))
+
+
+@pytest.mark.parametrize("kind", ["Conv", "Gemm", "MatMul"])
+def test_channels_without_weights_keep_their_bias(kind: str, tmp_path: Path) -> None:
+    """A bias of 2^31 steps and more ended there: the channel was near 0, in irkit's file and by ONNX Runtime itself."""
+    graph = dead_channels(kind)
+    shape = [4, *(d for d in graph.params[0].shape[1:])]
+    (exact,) = irkit.evaluate(graph, [random(*shape)])
+    for per_channel in (True, False):
+        asked = Quantization(activations="static", per_channel=per_channel, feeds=[random(*shape)])
+        found = ran(quantize(graph, asked).graph, random(*shape), "onnxruntime-cpu", tmp_path)
+        assert np.abs(found - exact).max() < 0.05
+
+
+def test_a_bias_that_is_no_number_stays_none() -> None:
+    bias = random(16)
+    bias[3] = np.nan
+    x = param(tensor("f32", "n", 64))
+    graph = Graph((x,), (op.Gemm(x, const(random(64, 16)), const(bias)),))
+    made = quantize(graph, Quantization(activations="static", feeds=[random(9, 64)]))
+    (found,) = irkit.evaluate(made.graph, [random(9, 64)])
+    assert np.isnan(found[:, 3]).all() and np.isfinite(found[:, :3]).all()
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "gptq"])
+@pytest.mark.parametrize("smooth", [0.0, 0.5])
+def test_samples_that_show_nothing(rounding: str, smooth: float) -> None:
+    """No rows, or no numbers: activations stayed floats without a word, and gptq made weights 0, or anything."""
+    for sample in (random(0, 80), np.full((3, 80), np.nan, np.float32)):
+        with pytest.raises(RewriteError, match="the samples show no finite number"):
+            quantize(mlp(), Quantization(activations="static", rounding=rounding, smooth=smooth, feeds=[sample]))
+        made = quantize(mlp(), Quantization(weights="uint8", rounding=rounding, smooth=smooth, feeds=[sample]))
+        assert max(each.error for each in made.layers) < 0.01
+
+
+def test_gptq_rounds_weights_of_inputs_that_samples_do_not_show() -> None:
+    sample = random(64, 80)
+    sample[:, 7] = 0
+    asked = Quantization(weights="uint8", rounding="gptq", feeds=[sample])
+    (exact,), x = irkit.evaluate(mlp(), [random(9, 80)]), random(9, 80)
+    (found,) = irkit.evaluate(quantize(mlp(), asked).graph, [x])
+    assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.02
+
+
+def test_gptq_is_for_a_scale_of_the_whole_weight_too() -> None:
+    rng = np.random.default_rng(0)
+    mixed = rng.normal(size=(512, 16)) @ rng.normal(size=(16, 80))
+    feeds = [mixed.astype(np.float32)]
+    errors = [
+        quantize(mlp(), Quantization(weights="int4", per_channel=False, rounding=each, feeds=feeds)).accuracy(feeds)
+        for each in ("nearest", "gptq")
+    ]
+    assert errors[1][0][1] < 0.8 * errors[0][0][1]
+    told = quantize(cnn(), Quantization(rounding="gptq", feeds=[random(2, 3, 16, 16)]))
+    assert "1 weight of convolutions rounded to the nearest" in str(told)
+
+
+def test_weights_of_functions_become_integers() -> None:
+    """A function's weights are operands of its calls: none became integers, and nothing said so."""
+    torch = pytest.importorskip("torch")
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.line = torch.nn.Linear(64, 64)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.line(x)
+
+    model = torch.nn.Sequential(Block(), Block()).eval()
+    program = irkit.to_onnx(model, (torch.randn(2, 64),), functions=True, quantize="int8")
+    assert program.report.quantization.startswith("2 weights as int8")
+    assert "functions that multiply by weights were written out" in program.report.quantization
+
+
+def test_a_weight_that_is_read_twice_is_counted_once_and_told_of() -> None:
+    ids, x = param(tensor("i64", "n")), param(tensor("f32", "n", 64))
+    table = const(random(100, 64), name="table")
+    tied = quantize(Graph((ids, x), (op.Gather(table, ids, axis=0), op.Gemm(x, table, transB=1))), "int8")
+    assert "table: read elsewhere too, and stays beside its integers" in str(tied)
+    weight = const(random(64, 64), name="w")
+    twice = quantize(Graph((x,), (op.MatMul(op.Relu(op.MatMul(x, weight)), weight),)), "int8")
+    assert "2 weights as int8, activations none: 16,384 ->" in str(twice) and "elsewhere" not in str(twice)
+
+
+@pytest.mark.parametrize("k", [64, 80, 33])
+def test_blocks_are_small_before_opset_21_too(k: int, tmp_path: Path) -> None:
+    """Zero points were written out, one of 4 bytes for each weight: the file was larger than in float32."""
+    x = param(tensor("f32", "n", k))
+    graph = Graph((x,), (op.MatMul(x, const(random(k, 256), name="w")),))
+    made, path = quantize(graph, "int4"), tmp_path / "old.onnx"
+    irkit.save(passes.prepare(made.graph, target_of("onnxruntime-cpu", 17)), path, opset=17)
+    assert path.stat().st_size < 1.6 * -(-k // 32) * 32 * 256  # the last block is filled
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: random(5, k)})
+    np.testing.assert_allclose(found, irkit.evaluate(made.graph, [random(5, k)])[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["smallest", "per_channel", "reduced"])
+@pytest.mark.parametrize("value", [-1, "a", 1.5])
+def test_options_of_another_type_are_refused(name: str, value: object) -> None:
+    with pytest.raises(RewriteError, match=f"{name} of a quantization is {value!r}"):
+        Quantization(**{name: value})  # pyright: ignore[reportArgumentType]: what a user may write

@@ -13,11 +13,12 @@ from irkit.core.ir import Graph, Value
 from irkit.core.types import DType
 from irkit.core.walk import post_order
 from irkit.rewriting.rules import Rule
+from passes.legal.runtime.biases import LARGE_BIASES
 from passes.legal.runtime.integers import INTEGERS
 from passes.quantization.biases import bias_of_integers
 from passes.rules.weights.quantized import QUANTIZED, REAL_QUANTIZED
 
-RULES = {rule.name: rule for rule in (*QUANTIZED, *REAL_QUANTIZED, *INTEGERS, bias_of_integers)}
+RULES = {rule.name: rule for rule in (*QUANTIZED, *REAL_QUANTIZED, *INTEGERS, *LARGE_BIASES, bias_of_integers)}
 RNG = np.random.default_rng(0)
 
 
@@ -178,6 +179,40 @@ def test_a_bias_is_integers_of_the_steps_of_the_sums() -> None:
     declines("bias_of_integers", op.Conv(image, weight, const(np.ones(4, np.float32), name="b")))
     wrong = op.DequantizeLinear(integers(4, 3, 2, 2), scales(3), axis=1)
     declines("bias_of_integers", op.Conv(rows, wrong, const(np.ones(4, np.float32), name="b")))
+
+
+def test_a_bias_beyond_32_bits_of_steps_stands_behind() -> None:
+    """ONNX Runtime makes integers of biases in float32 itself: they ended at 2^31, so that channels lost theirs."""
+    step, zero = const(np.float32(0.05)), const(np.uint8(7))
+
+    def rows(*shape: int | str) -> Value:
+        return op.DequantizeLinear(op.QuantizeLinear(param(tensor("f32", *shape)), step, zero), step, zero)
+
+    least = const(np.array([0.01, 1e-12, 0.02, 1e-11], np.float32))
+    bias = const(np.array([0.5, 1.5, -2.5, 3.5], np.float32))
+    columns, turned = op.DequantizeLinear(integers(3, 4), least), op.DequantizeLinear(integers(4, 3), least, axis=0)
+    kernel = op.DequantizeLinear(integers(4, 3, 2, 2), least, axis=0)
+    whole = op.DequantizeLinear(const(np.full(4, 2**31 - 9, np.int32)), const(np.full(4, 0.05, np.float32)), axis=0)
+    ones = op.DequantizeLinear(integers(3, 4), const(np.ones(4, np.float32)))
+    for root, shape, name in (
+        (op.Gemm(rows("n", 3), columns, bias, beta=2.0), (2, 3), "large_bias"),
+        (op.Gemm(rows("n", 3), turned, bias, transB=1), (2, 3), "large_bias"),
+        (op.Gemm(rows("n", 3), ones, whole), (2, 3), "large_bias"),
+        (op.Conv(rows("n", 3, 4, 4), kernel, bias), (2, 3, 4, 4), "large_bias"),
+        (op.Add(op.MatMul(rows("n", 3), columns), bias), (2, 3), "large_sum"),
+    ):
+        assert "Sub" in fires(name, root, shape)
+        ended = op.DequantizeLinear(op.QuantizeLinear(root, step, zero), step, zero)
+        graph, x = graph_of(ended), RNG.standard_normal(shape).astype(np.float32)
+        session = onnxruntime.InferenceSession(
+            irkit.to_proto(passes.prepare(graph)).SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        (expected,), (found,) = irkit.evaluate(graph, [x]), session.run(None, {session.get_inputs()[0].name: x})
+        assert np.abs(found - expected).max() <= 0.0501
+    few = const(np.full(4, 2, np.float32))
+    declines("large_bias", op.Gemm(rows("n", 3), ones, few))
+    declines("large_sum", op.Add(op.MatMul(rows("n", 3), ones), few))
+    declines("large_bias", op.Gemm(rows("n", 3), columns, const(np.ones((1, 4), np.float32))))
 
 
 def through(low: int | None = None) -> Value:
