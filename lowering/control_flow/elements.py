@@ -10,10 +10,14 @@ import torch
 
 from lowering.control_flow.rows import Open, elements_of, open_zip, row, same_number
 from lowering.control_flow.values import is_open
+from lowering.direct.functions.numbers import without_lists
 
 
 def element_at(of: Any, place: Any) -> Any:
-    """of[place], where data, or the number of a round, tells the place among tensors of one type, or numbers"""
+    """of[place], where data, or the number of a round, tells the place among tensors of one type, or numbers. A
+    tensor gives the rows whose places are in a list of a length that data tells, too"""
+    if isinstance(of, torch.Tensor):
+        return of[without_lists(place)]
     if type(of) not in (list, tuple) or not isinstance(place, torch.SymInt | torch.Tensor) or not is_open(place):
         return of[place]
     whole = stacked_elements(of)

@@ -469,6 +469,11 @@ class GrownList(Gathered, Holder):
             torch._check(wholes[0].shape[0] > 0)  # torch makes float32[0] of no elements, whatever they would be
         return tensor_of_lists(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
 
+    def places(self) -> torch.Tensor:
+        """All elements as an index."""
+        wholes = self.wholes()
+        return tensor_of_lists(self.element.of_all(wholes), wholes[0].shape[0], None).clone()
+
     def elements(self) -> Open:
         """The elements by number."""
         wholes = self.wholes()

@@ -17,6 +17,7 @@ import torch
 
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
+from lowering.direct.functions.numbers import without_lists
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
@@ -160,6 +161,12 @@ class Traced(torch.Tensor):
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tracer = next(each.tracer for each in leaves((args, kwargs or {})) if isinstance(each, Traced))
         return tracer.below.__torch_dispatch__(func, types, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return torch.Tensor.__getitem__(self, without_lists(index))  # torch asks how long a list is
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        torch.Tensor.__setitem__(self, without_lists(index), value)
 
     def __repr__(self) -> str:  # type: ignore[override]
         if asks_text(sys._getframe(1)):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from lowering.errors import CaptureError
+from lowering.records.disguised_lists import Disguised
 from lowering.records.message_lines import asks_text
 from lowering.records.sizes import is_unbacked
 
@@ -25,6 +26,10 @@ class Gathered(list[Any], ABC):
     @abstractmethod
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """All elements as one tensor, of that type, or of the one that torch.tensor takes for them."""
+
+    @abstractmethod
+    def places(self) -> torch.Tensor:
+        """All elements as an index, which may have none."""
 
     @abstractmethod
     def returned(self) -> Any:
@@ -71,6 +76,14 @@ def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
         return made if dtype is None else made.to(dtype)
     whole = isinstance(numbers, int | torch.SymInt)
     return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
+
+
+def without_lists(index: Any) -> Any:
+    """An index with tensors in the place of lists of places or truths whose length data tells."""
+    if isinstance(index, tuple):
+        return tuple(map(without_lists, index)) if any(isinstance(each, list) for each in index) else index
+    index = index.answering() if type(index) is Disguised else index
+    return index.places() if isinstance(index, Gathered) else index
 
 
 def truth_of(answer: Any) -> torch.Tensor:

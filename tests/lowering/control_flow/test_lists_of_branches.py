@@ -275,3 +275,29 @@ def test_a_list_that_a_round_makes_longer_in_other_ways_is_refused(model: Callab
         irkit.to_onnx(
             model, (torch.rand(6, 2), torch.tensor([1, 3, 2])), dynamic_shapes=({0: "n"}, {0: "m"}), rewrite=True
         )
+
+
+def places_above(x: Any, tests: Any) -> Any:
+    found: list[Any] = []
+    for i, test in enumerate(tests):
+        if test > 2:
+            found.append(i)
+    marked = tests * 1
+    marked[found] = 0
+    return tests[found], marked, x.T[:, found]
+
+
+def truths_of_rows(_: Any, tests: Any) -> Any:
+    found: list[Any] = []
+    for test in tests:
+        found.append(bool(test > 2))
+    return tests[found]
+
+
+@pytest.mark.parametrize("model", [places_above, truths_of_rows])
+def test_a_list_whose_length_data_tells_is_an_index(model: Callable[..., Any]) -> None:
+    example = torch.rand(6, 2), torch.tensor([1, 2, 3])
+    program = irkit.to_onnx(model, example, dynamic_shapes=({0: "n"}, {0: "m"}), rewrite=True, capture="direct")
+    for tests in ([4, 1, 3, 1], [5], [0, 0], [3, 3, 3, 3, 4, 5]):
+        inputs = torch.rand(7, 2), torch.tensor(tests)
+        same(model(*inputs), program(*inputs))

@@ -116,13 +116,6 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         "the model",
         "cluster_pool.py:120 leaves torch: SciPy finds the parts of the graph that hang together",
     ),
-    (
-        r"EdgePooling$",
-        "was to vary|is a list of 0",
-        "irkit",
-        "edge_pool.py:158 loops over the edges in the order of their scores, which is data. rewrite=True has no loop "
-        "in which a list grows in one way of a branch only (edge_pool.py:164)",
-    ),
 )
 """Models whose reason was found: the name and the problem that it has, whose it is, and why."""
 
