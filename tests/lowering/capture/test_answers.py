@@ -11,7 +11,7 @@ from irkit import dims
 from irkit.dims import Range
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Questions
-from lowering.direct.points import are_allowed, size_test
+from lowering.direct.points import are_allowed, move_test
 from tests.support.python_calls import python_calls
 
 N, M = dims.symbol("n"), dims.symbol("m")
@@ -33,7 +33,7 @@ def test_a_condition_equal_to_one_before_is_compared_with_it_once_for_all_sizes(
     expected = [bool(holds(first, point)) and point["n"] <= 90 for point in points]
     asked = Questions(str, print, print, ranges={"n": Range(0, 90)}, assumed=(again,))
     assert again is not first and {True, False} == set(expected)
-    allows = size_test(asked)
+    allows = move_test(asked)
     looked_up_once = python_calls(lambda: [allows(point) for point in points])
     looked_up_each_time = python_calls(lambda: [are_allowed(asked, point) for point in points])
     assert 1.3 * looked_up_once < looked_up_each_time
