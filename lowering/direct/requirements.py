@@ -432,14 +432,16 @@ def at_least(met: Elsewhere, symbol: Any) -> None:
     """Keeps the least size that torch takes of a name, where it refuses smaller ones that are allowed."""
     tracer, name = met.tracer, symbol.name
     hints, hint, first = tracer.asked.hints, tracer.asked.hints[name], lowest(met.tracer, name)
-    refused = [size for size in range(first, min(first + NEARBY, hint)) if met.broken({**hints, name: size})]
-    if not refused:
+    near = range(first, min(first + NEARBY, hint))
+    last = next((size for size in reversed(near) if met.broken({**hints, name: size})), None)
+    if last is None:
         return
-    low, high = refused[-1], hint
+    low, high = last, hint
     while high - low > 1 and low >= first + NEARBY - 1:
         middle = (low + high) // 2
         low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
     others = [s for s in met.symbols() if s is not symbol] if met.refuses_nothing else []
+    refused = [size for size in near if size <= last and met.broken({**hints, name: size})] if others else []
     empty: list[Any] = [sympy.Eq(s, 0) for s in others if takes_nothing(met, s, name, refused)]
     least = sympy.Or(sympy.Ge(symbol, low + 1), *empty)
     met.keep(least)

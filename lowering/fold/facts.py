@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -87,6 +88,11 @@ def is_said(captured: Captured, guard: Guard) -> bool:
     return is_of_range(natural, guard.expr) or (not guard.source and is_of_range(ranges, guard.expr))
 
 
+COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
+    sympy.Gt: operator.gt, sympy.Ge: operator.ge, sympy.Lt: operator.lt, sympy.Le: operator.le,
+}  # fmt: skip
+
+
 def is_of_range(ranges: Mapping[str, tuple[int, int | None]], expr: Any) -> bool:
     """True for a comparison of one symbol with a number, which holds in all of the symbol's range."""
     if not isinstance(expr, sympy.core.relational.Relational) or isinstance(expr, sympy.Eq):
@@ -99,10 +105,9 @@ def is_of_range(ranges: Mapping[str, tuple[int, int | None]], expr: Any) -> bool
     low, high = ranges[symbol.name]
     if isinstance(expr, sympy.Ne):
         return int(number) < low or (high is not None and int(number) > high)
-    inside = [
-        n for n in (low, high if high is not None else low + 1000) if bool(expr.xreplace({symbol: sympy.Integer(n)}))
-    ]
-    return len(inside) == 2
+    compare, bound = COMPARISONS[type(expr)], int(number)
+    ends = (low, high if high is not None else low + 1000)
+    return all(compare(end, bound) if symbol is left else compare(bound, end) for end in ends)
 
 
 def ranges_by_name(captured: Captured, sizes: Sizes) -> dict[str, Range]:
