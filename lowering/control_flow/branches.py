@@ -21,7 +21,7 @@ from lowering.control_flow.bodies import (
     is_copied,
     undone,
 )
-from lowering.control_flow.ragged import GrowingList, followed_lists, longer_list
+from lowering.control_flow.ragged import GrowingList, followed_lists, longer_list, others_refused, twin_of
 from lowering.control_flow.rows import GrownList
 from lowering.control_flow.shared_memory import Left, link_alike, link_results, memories_around, refuse_twice
 from lowering.control_flow.values import (
@@ -34,6 +34,7 @@ from lowering.control_flow.values import (
     merged_slot,
     outputs,
     rebuilt,
+    set_aside,
     slot_of,
     truth,
 )
@@ -89,10 +90,13 @@ class Branches(Carrier):
         self.operands.gather([getattr(holder, name, None) for holder, name in self.attributes])
         self.operands.gather_from(*self.sides)
         found: list[Any] = []
+        aside = [(e.original, self.params[i]) for i, e in self.places.items() if type(e.original) in (list, dict)]
+        grown = [each.original for each in self.places.values() if isinstance(each.original, GrownList)]
+        self.given = tuple(twin_of(each) if i in self.places else each for i, each in enumerate(self.given))
         for _ in range(TRIES):
             try:
                 self.left.clear()
-                with undone([test, *self.operands.found]):
+                with undone([test, *self.operands.found]), set_aside(aside), others_refused(grown):
                     bodies = [self.body(place) for place in (0, 1)]
                     found = torch.ops.higher_order.cond(test, *bodies, self.operands.passed)
                 break
@@ -208,7 +212,7 @@ class Branches(Carrier):
                 found[self.names.index(self.params[place])] = content
             elif self.params[place] in self.names and isinstance(each.copy, GrowingList):
                 each.copy.refused()
-            contents += parts if place in self.most else [content]
+            contents += parts if place in self.most and place not in self.lists else [content] * len(parts)
         for (holder, name), each in zip(self.attributes, self.kept, strict=True):
             set_attribute(holder, name, each, rebuilt(next(slots), tensors, partial(Undefined, name, ONE)))
         every = [*found, *contents, *(getattr(holder, name, None) for holder, name in self.attributes)]

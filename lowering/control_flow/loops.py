@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,9 @@ from lowering.control_flow.ragged import (
     in_pieces,
     joining_step,
     open_len,
+    others_refused,
     spliced_elements,
+    twin_of,
     unequal_columns,
     with_lengths,
     with_totals,
@@ -128,10 +129,8 @@ class Loop(Carrier):
         aside = [
             (each.original, self.name(i)) for i, each in self.places.items() if isinstance(each.original, list | dict)
         ]
-        for place in self.places:
-            self.first[place] = copy_of(self.first[place])
-        for place, value in self.grew.items():
-            self.first[place] = value.twin()
+        for place in (*self.places, *self.grew):
+            self.first[place] = twin_of(self.first[place])
         every = self.around = self.every()
         self.slots = [self.rows[i] if i in self.rows else loose(each) for i, each in enumerate(every)]
         return aside
@@ -565,27 +564,9 @@ class Loop(Carrier):
                 found[place].left_in(self.places[place].original)
 
 
-@contextmanager
-def others_refused(lists: Iterable[GrownList]) -> Iterator[None]:
-    """A block in which lists that another loop made refuse to be used by another name than the loop's."""
-    held = [*lists]
-    try:
-        for each in held:
-            each.is_changing = True
-        yield
-    finally:
-        for each in held:
-            each.is_changing = False
-
-
 def as_number(length: Any) -> Any:
     """A length as a number."""
     return length.item() if isinstance(length, torch.Tensor) else length
-
-
-def copy_of(value: Any) -> Any:
-    """A list or dict that holds the same; anything else as it is."""
-    return value.copy() if type(value) in (list, dict) else value
 
 
 def loose(value: Any) -> Slot:

@@ -3,7 +3,8 @@ in a variable that the loop carries, and the list gains their lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -153,6 +154,26 @@ def appended_rows(rows: Rows) -> Rows:
 def followed_lists(names: Iterable[str], values: Iterable[Any], written: Container[str]) -> list[Any]:
     """Values, but for a list that is written the one that it became, where a loop or branch made it grow."""
     return [Moved.followed(v) if name in written else v for name, v in zip(names, values, strict=True)]
+
+
+@contextmanager
+def others_refused(lists: Iterable[GrownList]) -> Iterator[None]:
+    """A block in which lists that a loop made refuse to be used by another name than the one that a body writes."""
+    held = [*lists]
+    try:
+        for each in held:
+            each.is_changing = True
+        yield
+    finally:
+        for each in held:
+            each.is_changing = False
+
+
+def twin_of(value: Any) -> Any:
+    """A list or dict that holds the same, for bodies to begin with; anything else as it is."""
+    if isinstance(value, GrownList):
+        return value.twin()
+    return value.copy() if type(value) in (list, dict) else value
 
 
 def longer_list(name: str, held: list[Any], gained: Sequence[Any]) -> GrownList:

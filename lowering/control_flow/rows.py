@@ -256,10 +256,28 @@ class Element:
         varying = [each for each in self.leaves if each.kind != "constant"]
         return [whole_of(part, each) for part, each in zip(parts, varying, strict=True)] or [torch.zeros(())]
 
+    @classmethod
+    def like(cls, element: Any) -> Element:
+        """What one that is given is."""
+        slot = dynamic(element)
+        return cls(slot.spec, slot.leaves)
+
+    def is_like(self, other: Element) -> bool:
+        """Whether elements of both kinds have one structure, and types that torch.tensor and torch.stack do not tell
+        apart: where there are none of one kind, the other must not give another type than both."""
+        pairs = zip(self.leaves, other.leaves, strict=False)
+        return self.spec == other.spec and all(dtype_of(one) is dtype_of(two) for one, two in pairs)
+
     @property
     def is_constant(self) -> bool:
         """Whether it holds neither tensors nor numbers."""
         return all(each.kind == "constant" for each in self.leaves)
+
+
+def dtype_of(leaf: Leaf) -> Any:
+    """The element type that torch.tensor gives a leaf; None for one that is no number."""
+    real = torch.get_default_dtype()
+    return {"int": torch.int64, "bool": torch.bool, "float": real, "constant": None}.get(leaf.kind, leaf.dtype)
 
 
 def gained_rows(slot: Slot, gained: Sequence[torch.Tensor], name: str, rounds: Any = None) -> Rows:
@@ -338,11 +356,12 @@ class GrownList(Gathered, Holder):
 
     def __init__(self, held: Iterable[Any], element: Element, name: str, made: type = list) -> None:
         every = [*held]
-        if any(isinstance(each, Rows) and each.element.spec != element.spec for each in every):
+        kinds = [each.element if isinstance(each, Rows) else Element.like(each) for each in every]
+        if not all(map(element.is_like, kinds)):
             raise CaptureError(
-                f"the list {name!r} gains elements of several structures in loops on data",
+                f"the list {name!r} gains elements of several structures or types in loops or branches on data",
                 source=user_line(),
-                hint="use a list for each",
+                hint="use a list for each, or give them one type",
             )
         super().__init__(every)
         self.name, self.element, self.made = name, element, made
@@ -410,8 +429,7 @@ class GrownList(Gathered, Holder):
     @classmethod
     def repeating(cls, element: Any, times: Any) -> GrownList:
         """The list that has one element so many times, of tensors and numbers."""
-        slot = dynamic(element)
-        made = Element(slot.spec, slot.leaves)
+        made = Element.like(element)
         count: Any = torch.sym_max(times, 0)
         parts = [each.unsqueeze(0).expand(count, *each.shape) for each in made.parts_of(element)]
         return cls([Rows(parts, made, [element])], made, "list")
@@ -448,6 +466,12 @@ class GrownList(Gathered, Holder):
                 hint="append tensors or numbers",
             )
         return columns
+
+    def linked(self, part: torch.Tensor) -> torch.Tensor:
+        """A part of an element, which is a copy where several parts of the list were joined."""
+        for each in tensors_of(self) if list.__len__(self) > 1 else ():
+            link_element(part, each)
+        return part
 
     def extreme(self, greatest: bool) -> Any:
         """max(self), or min. Raises CaptureError where its elements are no numbers."""
@@ -489,7 +513,7 @@ class GrownList(Gathered, Holder):
     def __getitem__(self, place: Any) -> Any:
         wholes = self.wholes()
         if not isinstance(place, slice):
-            return self.element.of([each[place] for each in wholes])
+            return self.element.of([self.linked(each[place]) for each in wholes])
         backwards = place.step is not None and place.step < 0
         if backwards and (place.step, place.start, place.stop) != (-1, None, None):
             raise CaptureError(

@@ -472,7 +472,7 @@ def known_element(stacked: torch.Tensor) -> list[Any] | None:
 def grown_elsewhere(kind: str, does: str, name: str) -> CaptureError:
     """The error for a list or dict that a loop changes, and that is used by another name."""
     return CaptureError(
-        f"the {kind} {name!r} {does} in a loop on data, and is used by another name, which does not",
+        f"the {kind} {name!r} {does} in a loop or branch on data, and is used by another name, which does not",
         source=user_line(),
         hint="use the name by which it grows, and return it from the function that does that",
     )

@@ -64,7 +64,7 @@ from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_sizes
-from lowering.records.disguised_lists import undisguise
+from lowering.records.disguised_lists import Disguised, undisguise
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.records.wide_sizes import with_wide_sizes
@@ -223,7 +223,7 @@ def run_once(
         returned = module(*args, **kwargs)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
-        if any(isinstance(each, Gathered) for each in results):
+        if any(isinstance(each, Gathered | Disguised) for each in results):
             results, spec = with_tensors(results, spec, known)
         refuse_changed(tracer)
         refuse_caught(tracer)
@@ -250,7 +250,8 @@ def with_tensors(
 ) -> tuple[list[Any], pytree.TreeSpec]:
     """The leaves and the structure of what a model returned, with the tensors of lists whose lengths only data tells;
     `known` learns its classes."""
-    found = pytree.tree_unflatten([each.returned() if isinstance(each, Gathered) else each for each in results], spec)
+    given = [each.answering() if type(each) is Disguised else each for each in results]
+    found = pytree.tree_unflatten([each.returned() if isinstance(each, Gathered) else each for each in given], spec)
     known.include(found)
     return pytree.tree_flatten(found)
 

@@ -19,6 +19,7 @@ import torch
 
 from lowering.capture.inputs.contents import CONTAINERS, DICTS, Contents, by_key, restore
 from lowering.errors import CaptureError
+from lowering.records.disguised_lists import undisguise
 
 OURS = ("lowering.", "irkit.", "sympy.", "torch.fx.", "torch._")
 """Where classes are of whose objects a model changes nothing that it computes with."""
@@ -30,10 +31,13 @@ def refuse_side_effects(*roots: Any) -> Iterator[None]:
     functions and arguments than it found there; these are put back."""
     reached = reached_from(roots)
     before, variables = Contents.of(reached.containers), reached.variables()
+    lists = [each for each in reached.containers if type(each) is list]
     try:
         yield
     finally:
-        changed = [] if before.are_untouched() else [*before.before()]
+        untouched = before.are_untouched()
+        undisguise(*(() if untouched else lists))  # which the body made other objects of
+        changed = [] if untouched else [*before.before()]
         names = [name for held, known in changed for name in names_changed(held, known)]
         for held, known in changed:
             restore(held, known)
