@@ -83,8 +83,7 @@ class Loop(Carrier):
     what that is before it, `names` its names; `stop` is the place of what says that the loop was left, or
     None; `length` says how many rounds there are, where that is known before, `pieces` of which a round has one. `rows`
     has what lists gain in a round, `ragged` where what they gain is joined, and how, `counts` where their lengths are
-    carried, if these are asked for; `grew` has the lists that another loop made, `flagged` are those to which a round
-    appends on some ways only; `growing` says that sizes change.
+    carried, if these are asked for; `grew` has the lists that another loop made; `growing` says that sizes change.
     `around` is all that is carried, as it was before the loop, `left` what memories a round leaves, `wrote` the places
     of what it writes.
     """
@@ -110,7 +109,6 @@ class Loop(Carrier):
     ragged: dict[int, tuple[int, dict[int, Column]]] = attrs.field(factory=dict)
     counts: dict[int, int] = attrs.field(factory=dict)
     grew: dict[int, GrownList] = attrs.field(factory=dict)
-    flagged: set[int] = attrs.field(factory=set)
     around: list[Any] = attrs.field(factory=list)
     left: list[Left] = attrs.field(factory=list)
     wrote: set[int] = attrs.field(factory=set)
@@ -441,7 +439,7 @@ class Loop(Carrier):
         """Raises Ragged where a list gains tensors whose sizes a round tells; `number` is that of the round."""
         pairs = zip(inside, self.operands.found, strict=False)
         columns = unequal_columns(self.name(place), gained, pairs)
-        if place in self.flagged and (columns or place in self.lasts):
+        if any(isinstance(each, Maybe) for each in gained) and (columns or place in self.lasts):
             also = "gains tensors of unequal lengths" if columns else "is read in the loop"
             raise CaptureError(
                 f"the list {self.name(place)!r} grows on one way of a branch only, and {also}",
@@ -465,8 +463,6 @@ class Loop(Carrier):
             )
         if after.at_front:
             self.fronts.add(place)
-        if after.is_flagged:
-            self.flagged.add(place)
         return dynamic(after.given)
 
     def widened(self, place: int, before: Any, after: Any) -> Slot:
@@ -515,8 +511,7 @@ class Loop(Carrier):
                 continue
             if place in self.rows:
                 taken = [next(left) for _ in slot.dynamic]
-                rows = gained_rows(slot, taken, name, self.rounds())
-                gained[place] = appended_rows(rows) if place in self.flagged else rows
+                gained[place] = appended_rows(gained_rows(slot, taken, name, self.rounds()))
                 found.append(None)
                 continue
             value = rebuilt(slot, left, partial(self.first_of, place))

@@ -143,10 +143,12 @@ def with_flag(element: Any) -> Maybe:
 
 
 def appended_rows(rows: Rows) -> Rows:
-    """Of elements with flags those that were appended."""
+    """Of elements with flags those that were appended; others as they are."""
+    held = pytree.tree_unflatten(list(range(len(rows.element.leaves))), rows.element.spec)
+    if not isinstance(held, Maybe):
+        return rows
     *parts, flags = rows.parts
-    held = pytree.tree_unflatten(list(range(len(rows.element.leaves))), rows.element.spec).value
-    places, spec = pytree.tree_flatten(held)
+    places, spec = pytree.tree_flatten(held.value)
     element = Element(spec, tuple(rows.element.leaves[place] for place in places))
     return Rows([part[flags] for part in parts or [flags]], element)
 

@@ -9,7 +9,6 @@ large ones. What the program answers is eager's number to the last bit; elsewher
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -22,6 +21,7 @@ import torch
 
 import irkit
 from lowering.errors import CaptureError
+from tests.support.draws import seeds_asked
 from tests.support.written_functions import function_of
 
 Sizes = tuple[int, int]
@@ -114,13 +114,10 @@ def faults(seed: int) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """0 where nothing was found."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("count", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
+    seeds = seeds_asked(arguments)
     warnings.simplefilter("ignore")
     bad = 0
-    for seed in range(given.seed, given.seed + given.count):
+    for seed in seeds:
         try:
             found: Any = faults(seed)
         except Exception as error:  # said, with the model
@@ -128,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         if found:
             bad += 1
             print(seed, *case_of(seed)[:2], *found, sep="\n    ", flush=True)
-    print(f"{given.count} numbers, {bad} with faults")
+    print(f"{len(seeds)} numbers, {bad} with faults")
     return bool(bad)
 
 

@@ -11,7 +11,6 @@ or refuses. Not asked is what is known to differ: the kind of the greatest of an
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import types
@@ -24,6 +23,7 @@ import torch
 
 import irkit
 from lowering.errors import CaptureError
+from tests.support.draws import seeds_asked
 from tests.support.written_functions import function_of
 
 Model = Callable[[torch.Tensor], torch.Tensor]
@@ -163,13 +163,10 @@ def faults(case: Drawn, way: str, tally: Callable[[str], Any] = str) -> Iterator
 
 def main(arguments: Sequence[str]) -> int:
     """0 where nothing was found."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("count", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
+    seeds = seeds_asked(arguments)
     warnings.simplefilter("ignore")
     bad, seen = 0, dict[str, int]()
-    for seed in range(given.seed, given.seed + given.count):
+    for seed in seeds:
         case = Drawn(seed)
         for way in WAYS:
             try:
@@ -179,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
             if found:
                 bad += 1
                 print(seed, case.text.removeprefix(LIBRARY), *found, sep="\n", flush=True)
-    print(f"{given.count} models, {bad} captures with faults; {seen}")
+    print(f"{len(seeds)} models, {bad} captures with faults; {seen}")
     return bool(bad)
 
 

@@ -9,7 +9,6 @@ model itself runs on the example, the program must take it and give eager's numb
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import warnings
@@ -21,6 +20,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
+from tests.support.draws import seeds_asked
 from tests.support.written_functions import function_of
 
 SIZES = (
@@ -149,13 +149,10 @@ def faults(seed: int, way: str, tally: Callable[[str], Any] = str) -> Iterator[s
 
 def main(arguments: Sequence[str]) -> int:
     """0 where nothing was found."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("count", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
+    seeds = seeds_asked(arguments)
     warnings.simplefilter("ignore")
     bad, seen = 0, Counter[str]()
-    for seed in range(given.seed, given.seed + given.count):
+    for seed in seeds:
         for way in WAYS:
             try:
                 found = [*faults(seed, way, lambda what: seen.update([what]))]
@@ -165,7 +162,7 @@ def main(arguments: Sequence[str]) -> int:
                 bad += 1
                 print(seed, text_of(seed), *found, sep="\n", flush=True)
     print(
-        f"{given.count} models, {bad} captures with faults",
+        f"{len(seeds)} models, {bad} captures with faults",
         *(f"{n} {what}" for what, n in sorted(seen.items())),
         sep="\n",
     )

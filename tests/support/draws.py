@@ -6,6 +6,7 @@ added takes the place of one other at most. `make sweep` draws afresh, and much 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import random
@@ -36,3 +37,12 @@ def drawn(
     others = sorted((i for i, case in enumerate(cases) if key(case) not in kept), key=place)
     chosen = frozenset(others[: count * TIMES])
     return [case for i, case in enumerate(cases) if i in chosen or key(case) in kept]
+
+
+def seeds_asked(arguments: Sequence[str]) -> range:
+    """The seeds of a run, of arguments `COUNT --seed FIRST`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    return range(given.seed, given.seed + given.count)

@@ -301,3 +301,143 @@ def test_a_list_whose_length_data_tells_is_an_index(model: Callable[..., Any]) -
     for tests in ([4, 1, 3, 1], [5], [0, 0], [3, 3, 3, 3, 4, 5]):
         inputs = torch.rand(7, 2), torch.tensor(tests)
         same(model(*inputs), program(*inputs))
+
+
+def found_by_its_other_names(x: Any, _: Any) -> Any:
+    found = [x[0]]
+    other, held = found, {"rows": found}
+    if x.sum() > 5:
+        found.append(x[1])
+    return torch.stack(other), len(held["rows"])
+
+
+def changed_by_number(x: Any, _: Any) -> Any:
+    found = [x[0], x[1]]
+    if x.sum() > 5:
+        found.append(x[2])
+    found[0] = x[3]
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("model", [found_by_its_other_names, changed_by_number])
+def test_a_list_that_a_branch_made_longer_is_one_list(model: Callable[..., Any]) -> None:
+    example = torch.rand(6, 2), torch.tensor([1, 2, 3])
+    program = irkit.to_onnx(model, example, dynamic_shapes=({0: "n"}, {0: "m"}), rewrite=True, capture="direct")
+    for times in (0.1, 1.0, 10.0):
+        inputs = torch.rand(7, 2) * times, torch.tensor([4])
+        same(model(*inputs), program(*inputs))
+
+
+def returned_list(x: Any, _: Any) -> Any:
+    found = [x[0]]
+    if x.sum() > 5:
+        found.append(x[1])
+    return found
+
+
+def test_a_list_that_a_branch_made_longer_is_returned_as_a_list() -> None:
+    example = torch.rand(6, 2), torch.tensor([1, 2, 3])
+    program = irkit.to_onnx(returned_list, example, dynamic_shapes=({0: "n"}, {0: "m"}), rewrite=True, capture="direct")
+    for times in (0.1, 10.0):
+        inputs = torch.rand(7, 2) * times, torch.tensor([4])
+        torch.testing.assert_close(program(*inputs), returned_list(*inputs))
+
+
+def other_name_in_the_branch(x: Any, _: Any) -> Any:
+    found = [x[0]]
+    other = found
+    if x.sum() > 5:
+        found.append(x[1])
+        count = len(other)
+    else:
+        found.append(x[2])
+        count = len(other) + 1
+    return x * count
+
+
+def other_name_of_a_dict_in_the_branch(x: Any, _: Any) -> Any:
+    held = {"x": x}
+    other = held
+    if x.sum() > 5:
+        held["x"] = x * 2
+        result = other["x"] * 1
+    else:
+        held["x"] = x * 3
+        result = other["x"] * 4
+    return result
+
+
+def other_name_of_what_a_loop_made(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for test in tests:
+        found.append(x[0] * test)
+    other = found
+    if x.sum() > 5:
+        found.append(x[1])
+        count = len(other)
+    else:
+        count = len(other)
+    return x * count
+
+
+def written_behind(x: Any, _: Any) -> Any:
+    rows = x.clone()
+    found = [rows[0]]
+    if x.sum() > 5:
+        found.append(rows[1])
+    rows.add_(1)
+    return torch.stack(found)
+
+
+def element_written(x: Any, _: Any) -> Any:
+    rows = x.clone()
+    found = [rows[0]]
+    if x.sum() > 5:
+        found.append(rows[1])
+    found[-1].add_(1)
+    return rows
+
+
+def of_two_types(x: Any, _: Any) -> Any:
+    found = [1, 2]
+    if x.sum() > 5:
+        found.append(0.5)  # type: ignore[arg-type]
+    return torch.tensor(found)
+
+
+def of_two_types_in_a_loop(x: Any, _: Any) -> Any:
+    found = [torch.ones(2, dtype=torch.int64)]
+    for row in x:
+        found.append(row)
+    return torch.stack(found)
+
+
+def filled_by_a_function(x: Any, tests: Any) -> Any:
+    found = [x[0]]
+    for i in range(tests.shape[0]):
+        append_if_above(found, x, tests[i])
+    return torch.stack(found)
+
+
+def append_if_above(found: list[Any], x: Any, test: Any) -> None:
+    if test > 2:
+        found.append(x[1])
+
+
+APART = [
+    (other_name_in_the_branch, "is used by another name"),
+    (other_name_of_a_dict_in_the_branch, "is used by another name"),
+    (other_name_of_what_a_loop_made, "is used by another name"),
+    (written_behind, "may share its memory"),
+    (element_written, "may share its memory"),
+    (of_two_types, "several structures or types"),
+    (of_two_types_in_a_loop, "several structures or types"),
+    (filled_by_a_function, "changes a list in what it calls"),
+]
+
+
+@pytest.mark.parametrize(("model", "said"), APART, ids=lambda each: getattr(each, "__name__", ""))
+def test_what_a_list_cannot_be_at_all_data_is_refused(model: Callable[..., Any], said: str) -> None:
+    example = torch.rand(6, 2), torch.tensor([1, 2, 3])
+    with pytest.raises(IrkitError, match=said):
+        irkit.to_onnx(model, example, dynamic_shapes=({0: "n"}, {0: "m"}), rewrite=True, capture="direct")
