@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import sympy
@@ -29,6 +30,7 @@ from lowering.direct.control import higher_order
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
+from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.meta_device.results import is_in_order_by_chance
@@ -262,13 +264,8 @@ class Functions(OfTracer, TorchFunctionMode):
             )
         if func in LEAVING and type(args[0]) is Traced:
             return LEAVING[func](args[0])
-        if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
-            form = args[1] if len(args) > 1 else (kwargs or {}).get("memory_format", torch.contiguous_format)
-            contiguous_to_all(self.own, args[0].handle, form)
-        if func is torch.Tensor.contiguous and type(args[0]) is Traced and is_in_order_by_chance(args[0].handle.twin):
+        if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):
             return torch.ops.aten.contiguous.default(*args, **(kwargs or {}))  # torch would give the tensor itself
-        if func is torch.Tensor.stride and type(args[0]) is Traced:
-            strides_to_all(self.own, args[0].handle)
         if func in FUNCTIONS and (made := FUNCTIONS[func](*args, **(kwargs or {}))) is not None:
             return made
         if func in ATTRIBUTES:
@@ -281,7 +278,26 @@ class Functions(OfTracer, TorchFunctionMode):
             args = without_symbols(*args)
             if len(args) == 3 and type(args[0]) is type(args[2]) is Traced and 0 < args[2].dim() <= args[0].dim():
                 return write_places(self.own, *args)
-        return func(*args, **(kwargs or {}))
+            if func is torch.Tensor.__getitem__ and (steps := plain_steps(*args)) and not is_taken_apart(args[:1]):
+                return reduce(lambda x, step: met(self.own, step[0], (x, *step[1:]), {}), steps, args[0])
+        told = plain_call(func, args, kwargs or {})
+        plain = told is not None and not is_taken_apart(told[1])
+        return met(self.own, *told) if plain else func(*args, **(kwargs or {}))
+
+
+LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stride)
+
+
+def keeps_layout(
+    tracer: Tracer, func: Any, x: Traced, *given: Any, memory_format: Any = torch.contiguous_format, **_: Any
+) -> bool:
+    """Keeps what a model asks of how a tensor lies in memory; whether `contiguous` would give back one that lies in
+    order for the example's sizes alone."""
+    if func is torch.Tensor.is_contiguous:
+        contiguous_to_all(tracer, x.handle, given[0] if given else memory_format)
+    if func is torch.Tensor.stride:
+        strides_to_all(tracer, x.handle)
+    return func is torch.Tensor.contiguous and is_in_order_by_chance(x.handle.twin)
 
 
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

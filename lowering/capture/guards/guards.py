@@ -12,6 +12,7 @@ import linecache
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
@@ -54,7 +55,7 @@ class Guard:
     source: str = ""
     kind: str = "guard"
 
-    @property
+    @cached_property
     def is_of_data(self) -> bool:
         """Whether it hangs on a number that only data tells."""
         return any(is_unbacked(symbol.name) for symbol in getattr(self.expr, "free_symbols", ()))

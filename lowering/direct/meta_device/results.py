@@ -203,12 +203,15 @@ def in_order(x: torch.Tensor, memory_format: torch.memory_format = torch.contigu
 
 def is_in_order_by_chance(x: torch.Tensor) -> bool:
     """Whether the elements of a tensor lie in order only because some of its axes have one element."""
-    return x.stride() != in_order_steps(x) and x.is_contiguous()
+    return any(size < 2 for size in x.shape) and x.stride() != in_order_steps(x) and x.is_contiguous()
 
 
 def in_order_steps(x: torch.Tensor) -> tuple[int, ...]:
     """The strides of a tensor as it is laid out in order."""
-    return torch.empty(x.shape, device="meta").stride()
+    steps = [1]
+    for size in reversed(x.shape[1:]):
+        steps.append(steps[-1] * max(size, 1))
+    return tuple(reversed(steps)) if x.dim() else ()
 
 
 aten = torch.ops.aten
