@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import math
 import sys
 import tempfile
@@ -50,11 +51,11 @@ def spent(case: Case, runs: int) -> tuple[float, float]:
     model, args, kwargs = case.build()
     least = [math.inf, math.inf]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
+        files = (Path(folder) / f"{number}.onnx" for number in itertools.count())
 
         def direct(given: tuple[Any, Any]) -> None:
             program = irkit.to_onnx(model, *given, dynamic_shapes=case.dynamic_shapes, capture="direct")
-            program.save(path)
+            program.save(next(files))  # a new one each time, as a user's first: to replace a file takes longer
 
         def alone(given: tuple[Any, Any], shapes: Any) -> None:
             torch.export.export(model, *given, dynamic_shapes=shapes, strict=False)

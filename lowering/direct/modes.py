@@ -265,7 +265,8 @@ class Functions(OfTracer, TorchFunctionMode):
         if func in LEAVING and type(args[0]) is Traced:
             return LEAVING[func](args[0])
         if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):
-            return torch.ops.aten.contiguous.default(*args, **(kwargs or {}))  # torch would give the tensor itself
+            func, taken = torch.ops.aten.contiguous.default, is_taken_apart(args) or args[1:] or kwargs
+            return func(*args, **(kwargs or {})) if taken else met(self.own, func, args, {})
         if func in FUNCTIONS and (made := FUNCTIONS[func](*args, **(kwargs or {}))) is not None:
             return made
         if func in ATTRIBUTES:
@@ -291,13 +292,16 @@ LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stri
 def keeps_layout(
     tracer: Tracer, func: Any, x: Traced, *given: Any, memory_format: Any = torch.contiguous_format, **_: Any
 ) -> bool:
-    """Keeps what a model asks of how a tensor lies in memory; whether `contiguous` would give back one that lies in
-    order for the example's sizes alone."""
+    """Keeps what a model asks of how a tensor lies in memory; whether `contiguous` is to be met for what it gives at
+    other sizes: torch would give back one that lies in order for the example's alone."""
     if func is torch.Tensor.is_contiguous:
         contiguous_to_all(tracer, x.handle, given[0] if given else memory_format)
     if func is torch.Tensor.stride:
         strides_to_all(tracer, x.handle)
-    return func is torch.Tensor.contiguous and is_in_order_by_chance(x.handle.twin)
+    if func is not torch.Tensor.contiguous:
+        return False
+    plain = not given and memory_format is torch.contiguous_format
+    return is_in_order_by_chance(x.handle.twin) or (plain and not x.handle.twin.is_contiguous())
 
 
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

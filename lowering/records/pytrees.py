@@ -18,7 +18,7 @@ import importlib
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType, TracebackType
@@ -405,17 +405,12 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
             rebuilt.__dict__[name] = decode(each, leaves)
         return rebuilt
     ((tag, content),) = state.items()
-    decoders: dict[str, Callable[[Any], Any]] = {
-        "length": lambda index: length_of(leaves[index]),
-        "number": torch.tensor,
-        "torch": partial(getattr, torch),
-        "device": torch.device,
-        "class": class_at,
-        "list": lambda items: [decode(each, leaves) for each in items],
-        "tuple": lambda items: tuple(decode(each, leaves) for each in items),
-        "dict": lambda items: {key: decode(each, leaves) for key, each in items},
-    }
-    return decoders[tag](content)
+    if tag in ("list", "tuple"):
+        items = [decode(each, leaves) for each in content]
+        return items if tag == "list" else tuple(items)
+    if tag == "dict":
+        return {key: decode(each, leaves) for key, each in content}
+    return length_of(leaves[content]) if tag == "length" else DECODERS[tag](content)
 
 
 def length_of(keys: Any) -> Any:
@@ -443,6 +438,12 @@ def class_at(path: str) -> type:
     for part in name.split("."):
         found = getattr(found, part)
     return found
+
+
+DECODERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
+    "number": torch.tensor, "torch": partial(getattr, torch), "device": torch.device, "class": class_at,
+})  # fmt: skip
+"""What gives back the values that `encode` says by a word or a number."""
 
 
 # ---------------------------------------------------------------------------------------------- Names of leaves

@@ -17,10 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from lowering.direct.tensors import Traced
-
 ATEN = torch.ops.aten
-TENSORS = (Traced, torch.nn.Parameter, torch.Tensor)
 END = (1 << 63) - 1
 """What torch takes for the end of a slice that has none."""
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -31,7 +28,7 @@ def plain_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Cal
     """(operator, its arguments, those by name) of a call of a function; None where torch must read the arguments, and
     where they do not fit."""
     rule = RULES.get(func)
-    told = rule is not None and len(args) > 0 and (type(args[0]) in TENSORS or rule is counted)
+    told = rule is not None and len(args) > 0 and (are_tensors(args[0]) or rule is counted)
     if rule is None or not told or torch._C._len_torch_function_stack():
         return None  # a mode of the user's around the export sees the calls as well
     try:
@@ -46,7 +43,7 @@ def plain_steps(x: Any, index: Any) -> list[tuple[Any, ...]]:
     parts = index if type(index) is tuple else (index,)
     axes = sum(1 for part in parts if part is not None and part is not Ellipsis)
     shape = x.shape
-    if type(x) is not Traced or axes > len(shape) or torch._C._len_torch_function_stack():
+    if not is_traced(x) or axes > len(shape) or torch._C._len_torch_function_stack():
         return []
     steps: list[tuple[Any, ...]] = []
     axis, before, whole = 0, 0, True
@@ -80,7 +77,12 @@ def call(func: Any, *args: Any, **kwargs: Any) -> Call:
 
 def are_tensors(*given: Any) -> bool:
     """Whether all are tensors of no class that has its own way with torch's functions."""
-    return all(type(each) in TENSORS for each in given)
+    return all(type(each) in (torch.nn.Parameter, torch.Tensor) or is_traced(each) for each in given)
+
+
+def is_traced(given: Any) -> bool:
+    """Whether something stands for a tensor while a model is captured."""
+    return "stands_for_tensor" in type(given).__dict__
 
 
 def are_ints(*given: Any) -> bool:
@@ -100,7 +102,7 @@ def alone(func: Any, x: Any) -> Call | None:
 
 def with_other(tensor: Any, scalar: Any, x: Any, other: Any) -> Call | None:
     """An operator on two tensors, or on one and a number."""
-    if type(other) in TENSORS:
+    if are_tensors(other):
         return call(tensor, x, other)
     plain = type(other) is float or (type(other) is int and abs(other) < END)
     return call(scalar, x, other) if plain and scalar is not None else None
@@ -201,7 +203,7 @@ def looked_up(
     """F.embedding"""
     if not are_tensors(weight) or not (padding_idx is None or type(padding_idx) is int):
         return None
-    if max_norm is not None or scale_grad_by_freq is not False or sparse is not False or type(weight) is Traced:
+    if max_norm is not None or scale_grad_by_freq is not False or sparse is not False or is_traced(weight):
         return None
     rows = weight.shape[0]
     place = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else padding_idx + rows
@@ -229,11 +231,6 @@ def attended(
         return None
     named = {} if scale is None else {"scale": scale}
     return call(ATEN.scaled_dot_product_attention.default, q, k, v, attn_mask, dropout_p, is_causal, **named)
-
-
-def in_order(x: Any) -> Call | None:
-    """x.contiguous(), of a tensor that is not"""
-    return call(ATEN.contiguous.default, x) if type(x) is Traced and not x.handle.twin.is_contiguous() else None
 
 
 def rectified(x: Any, inplace: Any = False) -> Call | None:
@@ -277,7 +274,7 @@ RULES: Mapping[Any, Rule] = types.MappingProxyType({
     torch.Tensor.view: partial(with_sizes, ATEN.view.default),
     torch.Tensor.expand: partial(with_sizes, ATEN.expand.default),
     **both("flatten", flattened), **both("mean", averaged), **both("softmax", softened_along), F.softmax: softened,
-    torch.Tensor.to: moved, torch.Tensor.contiguous: in_order, torch.arange: counted,
+    torch.Tensor.to: moved, torch.arange: counted,
     **{getattr(torch.Tensor, name): partial(converted, dtype) for name, dtype in KINDS.items()},
     F.linear: multiplied, F.dropout: dropped, F.layer_norm: normalized, F.batch_norm: normalized_by_statistics,
     F.embedding: looked_up, F.relu: rectified, F.gelu: partial(alone, ATEN.gelu.default),
