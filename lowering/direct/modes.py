@@ -282,8 +282,10 @@ class Functions(OfTracer, TorchFunctionMode):
             if func is torch.Tensor.__getitem__ and (steps := plain_steps(*args)) and not is_taken_apart(args[:1]):
                 return reduce(lambda x, step: met(self.own, step[0], (x, *step[1:]), {}), steps, args[0])
         told = plain_call(func, args, kwargs or {})
-        plain = told is not None and not is_taken_apart(told[1])
-        return met(self.own, *told) if plain else func(*args, **(kwargs or {}))
+        if told is None or is_taken_apart(told[1]):
+            return func(*args, **(kwargs or {}))
+        operator, given, named = told
+        return met(self.own, operator, given, named)
 
 
 LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stride)
