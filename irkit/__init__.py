@@ -10,60 +10,63 @@ from typing import TYPE_CHECKING, Any
 
 # First: `python -m irkit` can be interrupted from here on, which is all that this import is for.
 import irkit_command  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
-from irkit.checking.comparison import Difference, Tolerance, compare
-from irkit.checking.rules import check_rule
-from irkit.contract.as_json import contract_of
-from irkit.core.blobs import Blob, blob
-from irkit.core.freeze import freeze
-from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, substitute
-from irkit.core.origins import Origin
-from irkit.core.printer import print_graph
-from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
-from irkit.dialects import Dialect, Operator, dialect, operator, runtime_dialect
-from irkit.dims import Range, fresh, symbol
-from irkit.doors.above import ABOVE, FOLDERS, found_above
-from irkit.equations import Discovery, Equation, Proof, discover, equation, prove, replace_pattern
-from irkit.errors import (
-    AbsentError,
-    ContractError,
-    DimensionError,
-    EvaluateError,
-    GraphError,
-    IrkitError,
-    LoadError,
-    ParseError,
-    RewriteError,
-    SerializeError,
-    StaleError,
-    TypeRuleError,
-    VerifyError,
-)
-from irkit.evaluation.interpreter import trace
-from irkit.hand.functions import function, param
-from irkit.onnx.bind import bind
-from irkit.onnx.evaluate import evaluate
-from irkit.onnx.functions import as_function, call_function
-from irkit.onnx.load import load
-from irkit.onnx.writing.models import to_proto
-from irkit.pattern import hole, p
-from irkit.rewriting.face import Match, Rule, Rules, decline, explain, rewrite, rule
-from irkit.rewriting.numbering import share
-from irkit.rewriting.passes import (
-    Pass,
-    fixpoint,
-    graph_pass,
-    in_bodies,
-    in_sequence,
-    record,
-    rules_pass,
-    verified,
-    when,
-)
-from irkit.text.files import load_text, save_text
-from irkit.text.parser import parse
-from irkit.text.types import type_of
-from irkit.verification.laws import verify
+from irkit.support.uncollected import collector_paused
+
+with collector_paused():
+    from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
+    from irkit.checking.comparison import Difference, Tolerance, compare
+    from irkit.checking.rules import check_rule
+    from irkit.contract.as_json import contract_of
+    from irkit.core.blobs import Blob, blob
+    from irkit.core.freeze import freeze
+    from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, substitute
+    from irkit.core.origins import Origin
+    from irkit.core.printer import print_graph
+    from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
+    from irkit.dialects import Dialect, Operator, dialect, operator, runtime_dialect
+    from irkit.dims import Range, fresh, symbol
+    from irkit.doors.above import ABOVE, FOLDERS, found_above
+    from irkit.equations import Discovery, Equation, Proof, discover, equation, prove, replace_pattern
+    from irkit.errors import (
+        AbsentError,
+        ContractError,
+        DimensionError,
+        EvaluateError,
+        GraphError,
+        IrkitError,
+        LoadError,
+        ParseError,
+        RewriteError,
+        SerializeError,
+        StaleError,
+        TypeRuleError,
+        VerifyError,
+    )
+    from irkit.evaluation.interpreter import trace
+    from irkit.hand.functions import function, param
+    from irkit.onnx.bind import bind
+    from irkit.onnx.evaluate import evaluate
+    from irkit.onnx.functions import as_function, call_function
+    from irkit.onnx.load import load
+    from irkit.onnx.writing.models import to_proto
+    from irkit.pattern import hole, p
+    from irkit.rewriting.face import Match, Rule, Rules, decline, explain, rewrite, rule
+    from irkit.rewriting.numbering import share
+    from irkit.rewriting.passes import (
+        Pass,
+        fixpoint,
+        graph_pass,
+        in_bodies,
+        in_sequence,
+        record,
+        rules_pass,
+        verified,
+        when,
+    )
+    from irkit.text.files import load_text, save_text
+    from irkit.text.parser import parse
+    from irkit.text.types import type_of
+    from irkit.verification.laws import verify
 
 if TYPE_CHECKING:
     from irkit.dialects.checks import check_operator

@@ -8,6 +8,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from irkit.support.uncollected import collector_paused
+
 if TYPE_CHECKING:
     from irkit.doors.compile import compile
     from irkit.doors.to_onnx import save, to_onnx
@@ -60,6 +62,5 @@ FOLDERS = ("testing", "transformers")
 
 def found_above(name: str) -> Any:
     """The function, class or folder of that name."""
-    if name in FOLDERS:
-        return import_module(f"irkit.{name}")
-    return getattr(import_module(ABOVE[name]), name)
+    with collector_paused():
+        return import_module(f"irkit.{name}") if name in FOLDERS else getattr(import_module(ABOVE[name]), name)

@@ -6,12 +6,14 @@ import importlib
 from typing import Any
 
 from irkit.errors import IrkitError
+from irkit.support.uncollected import collector_paused
 
 
 def upstairs(module: str) -> Any:
     """The module of that name above irkit. Raises IrkitError, saying what to install, where torch is missing."""
     try:
-        return importlib.import_module(module)
+        with collector_paused():
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name in ("torch", "transformers"):
             raise IrkitError(

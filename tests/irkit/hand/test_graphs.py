@@ -168,7 +168,7 @@ def test_values_are_found_by_every_name_that_they_have() -> None:
 @settings(max_examples=20, deadline=None)
 @given(typed_graphs(5))
 def test_the_names_in_the_text_are_those_that_are_taken(graph: Graph) -> None:
-    text = str(graph)
+    text = graph.text()
     again = irkit.parse(text)
     for value, name in graph.names.items():
         assert graph.value(name) is value and f"{name}:" in text and again.value(name).op == value.op
