@@ -29,18 +29,32 @@ def is_listed(node: ast.AST) -> bool:
     given = node.args[0] if len(node.args) == 1 and not node.keywords else None
     if given is None or node.func.id not in (*NAMES, *ONES) or isinstance(given, ast.Starred):
         return False
+    if isinstance(given, ast.GeneratorExp | ast.ListComp) and not is_plain_comprehension(given):
+        return False
     if isinstance(given, ast.GeneratorExp):
-        return is_plain_comprehension(given)
+        return True
     mapped = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "map"
     return node.func.id in NAMES or mapped
 
 
 def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:
-    """Whether a comprehension has one `for`, no `if`, and an element that can be the result of a function."""
+    """Whether a comprehension has one `for`, and an element, and tests, that can be results of functions."""
     (first, *rest) = node.generators
-    if rest or first.ifs or first.is_async or not is_plain_target(first.target):
+    if rest or first.is_async or not is_plain_target(first.target):
         return False
-    return not any(isinstance(each, REFUSED) for each in ast.walk(node.elt))
+    return not any(isinstance(each, REFUSED) for made in (node.elt, *first.ifs) for each in ast.walk(made))
+
+
+def comprehension_of(node: ast.AST) -> ast.ListComp | ast.GeneratorExp | None:
+    """The comprehension of an expression that goes over elements; None where it has none."""
+    given = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+    return given if isinstance(given, ast.ListComp | ast.GeneratorExp) else None
+
+
+def tests_of_elements(node: ast.AST) -> list[ast.expr]:
+    """The tests that say which elements an expression takes, `if c` in it."""
+    given = comprehension_of(node) if is_listed(node) else None
+    return [] if given is None else given.generators[0].ifs
 
 
 def is_plain_target(target: ast.expr) -> bool:
@@ -86,11 +100,12 @@ def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp, fresh: Callable[
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     made: ast.expr = node.func if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
-    given = node.args[0] if isinstance(node, ast.Call) else node
-    if not isinstance(given, ast.ListComp | ast.GeneratorExp):
-        return [given, ast.Constant(None), made]
+    given = comprehension_of(node)
+    if given is None:
+        return [node.args[0] if isinstance(node, ast.Call) else node, ast.Constant(None), made]
     first = given.generators[0]
-    return [first.iter, element_function(first.target, given.elt, fresh), made]
+    taken: list[ast.expr] = [element_function(first.target, each, fresh) for each in first.ifs]
+    return [first.iter, element_function(first.target, given.elt, fresh), made, *taken]
 
 
 def element_function(target: ast.expr, value: ast.expr, fresh: Callable[[], str]) -> ast.expr:

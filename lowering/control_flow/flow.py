@@ -7,6 +7,7 @@ on what a tensor holds becomes torch.cond or a while_loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -215,9 +216,13 @@ def has_no_round(length: Any) -> bool:
     return isinstance(node, SizeNode) and node.hint == 0 and not is_of_data(length)
 
 
-def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
+def listed(
+    elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list, *tests: Callable[[Any], Any]
+) -> Any:
     """make([each(element) for element in elements]), where `make` is list, tuple, sum, len, max, min, any or all;
-    without `each` make(elements)."""
+    without `each` make(elements). Of elements that pass some tests, where there are any."""
+    if tests and each is not None:
+        return listed_where(elements, each, make, tests)
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
     given, make = make, PLAIN_OF.get(make, make)
@@ -253,6 +258,34 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
         return make(made)
     made.made = make
     return made
+
+
+def listed_where(elements: Any, each: Callable[[Any], Any], make: Any, tests: tuple[Callable[[Any], Any], ...]) -> Any:
+    """make([each(element) for element in elements if test(element) ...])"""
+    plain = PLAIN_OF.get(make, make)
+    if plain not in (list, tuple, sum, len, max, min, any, all):
+        return make([each(element) for element in elements if all(test(element) for test in tests)])
+    found = elements_of(elements)
+    if plain in (any, all) and not isinstance(found, Open):  # of which the first ones may tell
+        return traceable(make)(each(element) for element in elements if all(test(element) for test in tests))
+    truths = plain in (any, all)
+
+    def longer(element: Any, made: Any) -> Any:
+        def appended(made: Any) -> Any:
+            value = each(element)
+            made.append(as_tensor(truth(value), torch.bool) if truths else value)
+            return (made,)
+
+        def left(made: Any) -> Any:
+            return (made,)
+
+        first, *rest = (partial(test, element) for test in tests)
+        return branch(and_(first(), *rest, lazy=True), appended, left, (made,), names="made", written="made")
+
+    made = for_(found, longer, ([],), names="made", written="made")[0]
+    if plain in (max, min, any, all):
+        return traceable(make)(made)
+    return made if plain is list else listed(made, None, make)
 
 
 def repeated(elements: list[Any], times: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.comprehensions import elements_gone_over, is_counting
+from lowering.control_flow.comprehensions import elements_gone_over, is_counting, tests_of_elements
 from lowering.control_flow.decisions import is_opening
 from lowering.control_flow.sources import Place, decisions_in, definition_at, is_refusing, own_nodes, place_of
 from lowering.errors import CaptureError
@@ -180,6 +180,10 @@ def tests_of(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp):
         yield node.test
         yield from tests_of(node.test)
+    elif isinstance(node, ast.ListComp | ast.Call):
+        for each in tests_of_elements(node):
+            yield each
+            yield from tests_of(each)
     elif isinstance(node, ast.BoolOp):
         for each in node.values:
             yield each
