@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from lowering.records.message_lines import name_called
+
 NAMES = ("list", "tuple", "sum", "len", "set")
 """The builtins that make something of all elements at once."""
 ONES = ("max", "min", "any", "all")
@@ -24,6 +26,8 @@ def is_listed(node: ast.AST) -> bool:
         return is_plain_comprehension(node)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
+    if isinstance(node, ast.List):
+        return len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred) and isinstance(node.ctx, ast.Load)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
     given = node.args[0] if len(node.args) == 1 and not node.keywords else None
@@ -70,6 +74,22 @@ def is_asking(node: ast.AST) -> bool:
     return method and node.func.attr in ASKING  # type: ignore[attr-defined]
 
 
+PARTS = frozenset(("unbind", "split"))
+"""Methods that give parts of a tensor, of which a size that varies may tell how many there are."""
+
+
+def is_parting(node: ast.AST) -> bool:
+    """Whether a call gives parts of a tensor: `x.unbind(0)`, `torch.split(x, 2)`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTS
+
+
+def is_reducing(node: ast.AST) -> bool:
+    """Whether a call puts elements together, one after the other: `functools.reduce(f, xs)`."""
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) not in (2, 3):
+        return False
+    return not any(isinstance(each, ast.Starred) for each in node.args) and name_called(node) == "reduce"
+
+
 def is_counting(node: ast.AST) -> bool:
     """Whether a call only says how many elements there are: `len(x)`, `x.shape.numel()`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -86,7 +106,11 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
         return node.generators[0].iter
     if isinstance(node, ast.BinOp) and is_listed(node):
         return node.right
-    if is_asking(node):
+    if isinstance(node, ast.List) and is_listed(node):
+        return node.elts[0].value  # type: ignore[attr-defined]
+    if is_reducing(node):
+        return node.args[1]  # type: ignore[attr-defined]
+    if is_asking(node) or is_parting(node):
         return node.func.value  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and is_listed(node):
         (given,) = node.args
@@ -94,13 +118,15 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp, fresh: Callable[[], str]) -> list[ast.expr]:
+def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp | ast.List, fresh: Callable[[], str]) -> list[ast.expr]:
     """The arguments of `flow.listed` that stand for an expression, or of `flow.repeated`; `fresh` gives names that no
     variable has."""
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     made: ast.expr = node.func if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
     given = comprehension_of(node)
+    if isinstance(node, ast.List):
+        return [node.elts[0].value, ast.Constant(None), made]  # type: ignore[attr-defined]
     if given is None:
         return [node.args[0] if isinstance(node, ast.Call) else node, ast.Constant(None), made]
     first = given.generators[0]

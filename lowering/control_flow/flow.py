@@ -6,6 +6,7 @@ on what a tensor holds becomes torch.cond or a while_loop.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -44,6 +45,7 @@ __all__ = [
     "listed",
     "not_",
     "or_",
+    "reduced",
     "repeated",
     "traceable",
     "undefined",
@@ -286,6 +288,19 @@ def listed_where(elements: Any, each: Callable[[Any], Any], make: Any, tests: tu
     if plain in (max, min, any, all):
         return traceable(make)(made)
     return made if plain is list else listed(made, None, make)
+
+
+def reduced(reduce: Any, function: Callable[[Any, Any], Any], elements: Any, *first: Any) -> Any:
+    """functools.reduce(function, elements, *first), or what else `reduce` is there"""
+    found = elements_of(elements) if reduce is functools.reduce else elements
+    if not isinstance(found, Open):
+        return reduce(function, elements, *first)
+    rest = found
+    if not first:
+        torch._check(found.length > 0)
+        first = (found.at(torch.zeros((), dtype=torch.int64)),)
+        rest = Open(found.length - 1, lambda number: found.at(number + 1))
+    return for_(rest, lambda element, total: (function(total, element),), first, names="total")[0]
 
 
 def repeated(elements: list[Any], times: Any) -> Any:
