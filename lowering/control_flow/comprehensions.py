@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from lowering.records.message_lines import name_called
+
 NAMES = ("list", "tuple", "sum", "len", "set")
 """The builtins that make something of all elements at once."""
 ONES = ("max", "min", "any", "all")
@@ -24,23 +26,39 @@ def is_listed(node: ast.AST) -> bool:
         return is_plain_comprehension(node)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
+    if isinstance(node, ast.List):
+        return len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred) and isinstance(node.ctx, ast.Load)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
     given = node.args[0] if len(node.args) == 1 and not node.keywords else None
     if given is None or node.func.id not in (*NAMES, *ONES) or isinstance(given, ast.Starred):
         return False
+    if isinstance(given, ast.GeneratorExp | ast.ListComp) and not is_plain_comprehension(given):
+        return False
     if isinstance(given, ast.GeneratorExp):
-        return is_plain_comprehension(given)
+        return True
     mapped = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "map"
     return node.func.id in NAMES or mapped
 
 
 def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:
-    """Whether a comprehension has one `for`, no `if`, and an element that can be the result of a function."""
+    """Whether a comprehension has one `for`, and an element, and tests, that can be results of functions."""
     (first, *rest) = node.generators
-    if rest or first.ifs or first.is_async or not is_plain_target(first.target):
+    if rest or first.is_async or not is_plain_target(first.target):
         return False
-    return not any(isinstance(each, REFUSED) for each in ast.walk(node.elt))
+    return not any(isinstance(each, REFUSED) for made in (node.elt, *first.ifs) for each in ast.walk(made))
+
+
+def comprehension_of(node: ast.AST) -> ast.ListComp | ast.GeneratorExp | None:
+    """The comprehension of an expression that goes over elements; None where it has none."""
+    given = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+    return given if isinstance(given, ast.ListComp | ast.GeneratorExp) else None
+
+
+def tests_of_elements(node: ast.AST) -> list[ast.expr]:
+    """The tests that say which elements an expression takes, `if c` in it."""
+    given = comprehension_of(node) if is_listed(node) else None
+    return [] if given is None else given.generators[0].ifs
 
 
 def is_plain_target(target: ast.expr) -> bool:
@@ -54,6 +72,22 @@ def is_asking(node: ast.AST) -> bool:
     """Whether a call asks for all elements of a tensor, or how many a shape has: `x.tolist()`, `x.shape.numel()`."""
     method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords
     return method and node.func.attr in ASKING  # type: ignore[attr-defined]
+
+
+PARTS = frozenset(("unbind", "split"))
+"""Methods that give parts of a tensor, of which a size that varies may tell how many there are."""
+
+
+def is_parting(node: ast.AST) -> bool:
+    """Whether a call gives parts of a tensor: `x.unbind(0)`, `torch.split(x, 2)`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTS
+
+
+def is_reducing(node: ast.AST) -> bool:
+    """Whether a call puts elements together, one after the other: `functools.reduce(f, xs)`."""
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) not in (2, 3):
+        return False
+    return not any(isinstance(each, ast.Starred) for each in node.args) and name_called(node) == "reduce"
 
 
 def is_counting(node: ast.AST) -> bool:
@@ -72,7 +106,11 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
         return node.generators[0].iter
     if isinstance(node, ast.BinOp) and is_listed(node):
         return node.right
-    if is_asking(node):
+    if isinstance(node, ast.List) and is_listed(node):
+        return node.elts[0].value  # type: ignore[attr-defined]
+    if is_reducing(node):
+        return node.args[1]  # type: ignore[attr-defined]
+    if is_asking(node) or is_parting(node):
         return node.func.value  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and is_listed(node):
         (given,) = node.args
@@ -80,17 +118,20 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp, fresh: Callable[[], str]) -> list[ast.expr]:
+def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp | ast.List, fresh: Callable[[], str]) -> list[ast.expr]:
     """The arguments of `flow.listed` that stand for an expression, or of `flow.repeated`; `fresh` gives names that no
     variable has."""
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     made: ast.expr = node.func if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
-    given = node.args[0] if isinstance(node, ast.Call) else node
-    if not isinstance(given, ast.ListComp | ast.GeneratorExp):
-        return [given, ast.Constant(None), made]
+    given = comprehension_of(node)
+    if isinstance(node, ast.List):
+        return [node.elts[0].value, ast.Constant(None), made]  # type: ignore[attr-defined]
+    if given is None:
+        return [node.args[0] if isinstance(node, ast.Call) else node, ast.Constant(None), made]
     first = given.generators[0]
-    return [first.iter, element_function(first.target, given.elt, fresh), made]
+    taken: list[ast.expr] = [element_function(first.target, each, fresh) for each in first.ifs]
+    return [first.iter, element_function(first.target, given.elt, fresh), made, *taken]
 
 
 def element_function(target: ast.expr, value: ast.expr, fresh: Callable[[], str]) -> ast.expr:

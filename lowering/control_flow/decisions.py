@@ -9,7 +9,15 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lowering.control_flow.comprehensions import elements_gone_over, is_asking, is_listed, listed_arguments
+from lowering.control_flow.comprehensions import (
+    PARTS,
+    elements_gone_over,
+    is_asking,
+    is_listed,
+    is_parting,
+    is_reducing,
+    listed_arguments,
+)
 from lowering.control_flow.names import MUTATORS, is_path
 from lowering.errors import CaptureError
 
@@ -24,8 +32,6 @@ RISKY = frozenset("item index_select gather take narrow select view reshape toli
 """Methods that may fail for data for which the operand before them is false."""
 
 
-PARTS = frozenset(("unbind", "split"))
-"""Methods whose parts of a tensor a loop goes over."""
 ITERATED = frozenset("range enumerate zip reversed len map".split())
 """Builtins that a loop goes over, or that say how often."""
 
@@ -36,7 +42,12 @@ def is_called(node: ast.AST) -> bool:
         return False
     if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
         return True
-    return is_asking(node) or (is_path(node.func) and ast.unparse(node.func) in TRUTHS)
+    return (
+        is_asking(node)
+        or is_parting(node)
+        or is_reducing(node)
+        or (is_path(node.func) and ast.unparse(node.func) in TRUTHS)
+    )
 
 
 def is_opening(node: ast.AST) -> bool:
@@ -132,10 +143,13 @@ class Decisions(ast.NodeTransformer):
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         return self.listed(node) if node in self.marked else self.generic_visit(node)
 
+    def visit_List(self, node: ast.List) -> ast.AST:
+        return self.listed(node) if node in self.marked else self.generic_visit(node)
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         return self.listed(node) if node in self.marked else self.generic_visit(node)
 
-    def listed(self, node: ast.ListComp | ast.Call | ast.BinOp) -> ast.AST:
+    def listed(self, node: ast.ListComp | ast.Call | ast.BinOp | ast.List) -> ast.AST:
         """A call that makes a list of elements, or counts them."""
         elements = elements_gone_over(node)
         self.marked |= set() if elements is None else iterating_calls(elements)
@@ -147,9 +161,12 @@ class Decisions(ast.NodeTransformer):
         marked = node in self.marked
         if marked and is_listed(node):
             return self.listed(node)
+        self.marked |= iterating_calls(node.args[1]) if marked and is_reducing(node) else set()
         self.generic_visit(node)
         if not marked:
             return node
+        if is_reducing(node):
+            return at_place(call("reduced", [node.func, *node.args]), node)
         for each in node.args:
             if isinstance(each, ast.GeneratorExp):
                 self.refuse_bindings([each])

@@ -6,7 +6,9 @@ on what a tensor holds becomes torch.cond or a while_loop.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,6 +45,7 @@ __all__ = [
     "listed",
     "not_",
     "or_",
+    "reduced",
     "repeated",
     "traceable",
     "undefined",
@@ -215,9 +218,13 @@ def has_no_round(length: Any) -> bool:
     return isinstance(node, SizeNode) and node.hint == 0 and not is_of_data(length)
 
 
-def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list) -> Any:
+def listed(
+    elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list, *tests: Callable[[Any], Any]
+) -> Any:
     """make([each(element) for element in elements]), where `make` is list, tuple, sum, len, max, min, any or all;
-    without `each` make(elements)."""
+    without `each` make(elements). Of elements that pass some tests, where there are any."""
+    if tests and each is not None:
+        return listed_where(elements, each, make, tests)
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
     given, make = make, PLAIN_OF.get(make, make)
@@ -253,6 +260,47 @@ def listed(elements: Any, each: Callable[[Any], Any] | None = None, make: Any = 
         return make(made)
     made.made = make
     return made
+
+
+def listed_where(elements: Any, each: Callable[[Any], Any], make: Any, tests: tuple[Callable[[Any], Any], ...]) -> Any:
+    """make([each(element) for element in elements if test(element) ...])"""
+    plain = PLAIN_OF.get(make, make)
+    if plain not in (list, tuple, sum, len, max, min, any, all):
+        return make([each(element) for element in elements if all(test(element) for test in tests)])
+    found = elements_of(elements)
+    if plain in (any, all) and not isinstance(found, Open):  # of which the first ones may tell
+        return traceable(make)(each(element) for element in elements if all(test(element) for test in tests))
+    truths = plain in (any, all)
+
+    def longer(element: Any, made: Any) -> Any:
+        def appended(made: Any) -> Any:
+            value = each(element)
+            made.append(as_tensor(truth(value), torch.bool) if truths else value)
+            return (made,)
+
+        def left(made: Any) -> Any:
+            return (made,)
+
+        first, *rest = (partial(test, element) for test in tests)
+        return branch(and_(first(), *rest, lazy=True), appended, left, (made,), names="made", written="made")
+
+    made = for_(found, longer, ([],), names="made", written="made")[0]
+    if plain in (max, min, any, all):
+        return traceable(make)(made)
+    return made if plain is list else listed(made, None, make)
+
+
+def reduced(reduce: Any, function: Callable[[Any, Any], Any], elements: Any, *first: Any) -> Any:
+    """functools.reduce(function, elements, *first), or what else `reduce` is there"""
+    found = elements_of(elements) if reduce is functools.reduce else elements
+    if not isinstance(found, Open):
+        return reduce(function, elements, *first)
+    rest = found
+    if not first:
+        torch._check(found.length > 0)
+        first = (found.at(torch.zeros((), dtype=torch.int64)),)
+        rest = Open(found.length - 1, lambda number: found.at(number + 1))
+    return for_(rest, lambda element, total: (function(total, element),), first, names="total")[0]
 
 
 def repeated(elements: list[Any], times: Any) -> Any:

@@ -138,6 +138,9 @@ def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) 
                     raise failed  # noqa: B904 - its own cause is torch's error
                 if not any(site in state.loops for site in state.sites):
                     raise
+                if parting := tuple(site for site in state.sites if site.parts):
+                    state = without(state, parting)
+                    continue
                 failed, state = error, without(state, state.loops)
                 continue
         loops = (*state.loops, site) if loop else state.loops

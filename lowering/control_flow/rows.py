@@ -145,8 +145,8 @@ def open_reversed(given: Any) -> Any:
 
 
 def open_unbind(given: torch.Tensor, dim: int = 0) -> Any:
-    """torch.unbind(given, dim), to be iterated over."""
-    return given.movedim(dim, 0) if varies(given.shape[dim]) else given.unbind(dim)
+    """torch.unbind(given, dim): the tuple of its rows, where their number varies."""
+    return GrownList.of(given.movedim(dim, 0), "tuple", tuple) if varies(given.shape[dim]) else given.unbind(dim)
 
 
 def open_tolist(given: torch.Tensor) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.comprehensions import elements_gone_over, is_counting
+from lowering.control_flow.comprehensions import elements_gone_over, is_counting, is_parting, tests_of_elements
 from lowering.control_flow.decisions import is_opening
 from lowering.control_flow.sources import Place, decisions_in, definition_at, is_refusing, own_nodes, place_of
 from lowering.errors import CaptureError
@@ -35,7 +35,8 @@ PLUMBING = tuple(f"{TORCH}{each}" for each in ASKING)
 class Site:
     """A decision in a function: its file, the first line and the qualified name of the function, and its place.
     `opens` says that it makes a list, which may as well be as long as it is for the example, `counts` that it only
-    counts elements, which makes no loop."""
+    counts elements, which makes no loop, `parts` that it gives parts of a tensor, which may be as many as they are for
+    the example."""
 
     file: str
     first: int
@@ -43,6 +44,7 @@ class Site:
     place: Place
     opens: bool = False
     counts: bool = False
+    parts: bool = False
 
 
 class Reached(BaseException):
@@ -127,7 +129,9 @@ def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool
         return None
     if branches and not (isinstance(node, BRANCHES) or is_comparing(node)):
         return None
-    return Site(code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node))
+    return Site(
+        code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node), is_parting(node)
+    )
 
 
 BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.UnaryOp)
@@ -155,13 +159,13 @@ def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:
     found = [each for each in within if each in decisions]
     exact = [each for each in found if place_of(each) == place]
     exact += [each for each in found if any(place_of(part) == place for part in tests_of(each))]
-    if exact:
+    if exact and not is_parting(exact[0]):
         return exact[0]
     # The elements of a for, or its range, are asked for at their own place.
     pairs = [(each, elements_gone_over(each)) for each in found]
     loops = [each for each, elements in pairs if elements is not None and covers(place_of(elements), place)]
     loops += [each for each in found if isinstance(each, ast.Call) and place in map(place_of, generators_of(each))]
-    return min(loops, key=extent, default=None)
+    return min((each for each in loops if each not in exact), key=extent, default=exact[0] if exact else None)
 
 
 def generators_of(node: ast.Call) -> list[ast.AST]:
@@ -180,6 +184,10 @@ def tests_of(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp):
         yield node.test
         yield from tests_of(node.test)
+    elif isinstance(node, ast.ListComp | ast.Call):
+        for each in tests_of_elements(node):
+            yield each
+            yield from tests_of(each)
     elif isinstance(node, ast.BoolOp):
         for each in node.values:
             yield each

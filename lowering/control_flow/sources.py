@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 import attrs
 
-from lowering.control_flow.comprehensions import is_counting
+from lowering.control_flow.comprehensions import is_counting, tests_of_elements
 from lowering.control_flow.decisions import is_decision, is_element
 from lowering.control_flow.generation import Generation
 from lowering.control_flow.names import FUNCTIONS
@@ -222,7 +222,7 @@ def parts_of(node: ast.AST) -> list[ast.AST]:
     elif isinstance(node, ast.UnaryOp):
         tested = [node.operand]
     else:
-        return []
+        tested = tests_of_elements(node)
     return [each for test in tested if is_decision(test) for each in (test, *parts_of(test))]
 
 

@@ -462,8 +462,8 @@ class SizeNode(SymNode):
     def computed_by(self, name: str) -> Any:
         """math.log(n), or another function that ONNX has, as a number that the graph computes."""
         getattr(math, name)(self.hint)  # which raises where the model does
-        if name == "exp":
-            self.le(self.wrap_int(709)).expect_true()
+        if name in bits.REACHES:
+            self.le(self.wrap_int(bits.REACHES[name])).expect_true()
         elif name.startswith("log"):
             self.gt(self.wrap_int(-1 if name == "log1p" else 0)).expect_true()
         own: Any = (torch.SymInt if self.kind is int else torch.SymFloat)(self)

@@ -36,7 +36,10 @@ OF_ONE = (
     "-(-({a}) // {k})", "int({a} / {k})", "round({a} / {k})", "math.ceil({a} / {k})", "math.floor({a} * 0.5)",
     "abs({a} - {k})", "min({a}, {k})", "max({k}, {a})", "({a} > {k}) * {k}", "int({a} > {k})", "sum(({a}, {k}))",
     "math.prod(({a}, {k}))", "int(math.fmod({a}, {k}))", "int(np.round({a} / {k}))",
-    "sorted(({a}, {k}))[0]", "({a} + {k})", "{a} * {i}",
+    "sorted(({a}, {k}))[0]", "({a} + {k})", "{a} * {i}", "int(math.remainder({a}, {k}))", "int(math.hypot({a}, {k}))",
+    "math.factorial(min(abs({a}), 20)) % 1009", "int(math.copysign({a}, -1))", "int(math.isclose({a}, {k}))",
+    "int(math.dist(({a}, 1), ({k}, {i})))", "int(math.modf({a} / {k})[1])", "int(float({a} / {k}) * {i})",
+    "int(math.ldexp({a}, {i}))", "int(math.isfinite({a} / {k}))",
 )  # fmt: skip
 OF_TWO = (
     "math.gcd({a}, {b}, 12)", "math.gcd({a}, {b})", "({a} & {b})", "({a} | {b})", "({a} ^ {b})", "max({a}, {b})",

@@ -15,6 +15,15 @@ class OfTensor:
     """What stands for an array of NumPy's whose content is a tensor's."""
 
     tensor: torch.Tensor
+    dtype: Any
+
+    def in_own_order(self) -> Any:
+        """The same, or what has its elements one behind the other in memory."""
+        return self
+
+    def astype(self, dtype: Any) -> Any:
+        """The array with elements of another type."""
+        raise TypeError(f"no elements of {dtype}")
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -71,10 +73,10 @@ def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
     """`plain`, but of numbers some of which vary `function`, which gives None where only `plain` will do."""
 
     @functools.wraps(plain)
-    def of_numbers(*numbers: Any) -> Any:
+    def of_numbers(*numbers: Any, **named: Any) -> Any:
         numbers = tuple(each.item() if isinstance(each, torch.Tensor) else each for each in numbers)
-        found = function(*numbers) if any(isinstance(each, NUMBERS) for each in numbers) else None
-        return plain(*numbers) if found is None else found
+        found = function(*numbers, **named) if any_varies((*numbers, *named.values())) else None
+        return plain(*numbers, **named) if found is None else found
 
     return of_numbers
 
@@ -175,6 +177,102 @@ def signed_remainder(a: Any, b: Any) -> Any:
     return torch.sym_float(abs(a) % abs(b) * torch.sym_max(torch.sym_min(a, 1), -1))
 
 
+def nearest_remainder(a: Any, b: Any) -> Any:
+    """math.remainder(a, b) of an integer by a constant one: what is left of the nearest multiple, of two the even."""
+    if not isinstance(a, torch.SymInt) or type(b) is not int or b == 0 or is_of_data(a):
+        return None
+    unit: Any = abs(b)
+    nearest = (2 * a + unit) // (2 * unit)
+    tied = 1 - torch.sym_min((2 * a + unit) % (2 * unit), 1)
+    return torch.sym_float(a - unit * (nearest - tied * (nearest % 2)))
+
+
+def length_of(*parts: Any) -> Any:
+    """math.hypot(...) of integers, whose squares are exact; None of others."""
+    whole = all(isinstance(each, int | torch.SymInt) for each in parts)
+    if not whole or any(varies(each) and is_of_data(each) for each in parts):
+        return None
+    return torch.sym_sqrt(sum(each * each for each in parts))
+
+
+def distance(p: Any, q: Any) -> Any:
+    """math.dist(p, q), as `length_of`"""
+    p, q = tuple(p), tuple(q)
+    return length_of(*(a - b for a, b in zip(p, q, strict=True))) if len(p) == len(q) else None
+
+
+def with_sign(x: Any, y: Any) -> Any:
+    """math.copysign(x, y) of integers, or with the sign of a constant."""
+    amount: Any = torch.sym_float(abs(x))
+    if not varies(y):
+        return amount * math.copysign(1.0, y)
+    if not all(isinstance(each, int | torch.SymInt) for each in (x, y)):
+        return None
+    return torch.sym_float(abs(x) * (2 * torch.sym_max(torch.sym_min(y, 0), -1) + 1))
+
+
+def is_near(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+    """math.isclose(a, b), one question for all of it."""
+    if rel_tol < 0 or abs_tol < 0:
+        return None
+    one: Any = torch.sym_float(a)
+    other: Any = torch.sym_float(b)
+    apart: Any = abs(one - other)
+    answers: list[Any] = [apart <= rel_tol * abs(one), apart <= rel_tol * abs(other), apart <= abs_tol]
+    varying = [each for each in answers if isinstance(each, torch.SymBool)]
+    return True if any(each is True for each in answers) else functools.reduce(operator.or_, varying, False)
+
+
+def is_in_reach(x: Any) -> Any:
+    """math.isfinite(x) of sizes: whether its amount is one that doubles hold."""
+    if is_of_data(x):
+        return None
+    return True if isinstance(x, torch.SymInt) else (x <= sys.float_info.max) & (x >= -sys.float_info.max)
+
+
+def angle(y: Any, x: Any) -> Any:
+    """math.atan2(y, x) of sizes, as the graph computes it; None where the way of capture computes none."""
+    sizes = [each for each in (y, x) if varies(each)]
+    if not all(map(has_graph, sizes)) or any(map(is_of_data, sizes)):
+        return None
+    made: Any = torch.atan2(*(torch.full((), each, dtype=torch.float64) for each in (y, x))).item()
+    if varies(made):
+        made.node.asked.inexact |= made.node.expr.free_symbols
+    return made
+
+
+def split_number(x: Any) -> Any:
+    """math.modf(x) of sizes: what is behind the point, and before."""
+    if is_of_data(x):
+        return None
+    whole: Any = torch.sym_float(x)
+    before = torch.sym_float(torch.sym_int(x))
+    return whole - before, before
+
+
+def scaled_by_power(x: Any, i: Any) -> Any:
+    """math.ldexp(x, i) of sizes."""
+    two = power(2, i) if varies(i) else 2.0**i
+    return None if two is None else torch.sym_float(x) * two
+
+
+FACTORIALS = tuple(map(math.factorial, range(21)))
+"""Those that 64 bits hold."""
+
+
+def product_up_to(n: Any) -> Any:
+    """math.factorial(n) of a size, looked up; None where the example's has more than 64 bits, or the way of capture
+    computes none. That others have no more is kept as a condition."""
+    if not isinstance(n, torch.SymInt) or is_of_data(n) or not has_graph(n):
+        return None
+    if not 0 <= n.node.hint < len(FACTORIALS):
+        return None
+    torch._check(n >= 0)
+    torch._check(n < len(FACTORIALS))
+    place: Any = n
+    return torch.tensor(FACTORIALS)[torch.full((1,), place)].sum().item()
+
+
 def in_radians(x: Any) -> Any:
     """math.radians(x)"""
     degrees: Any = torch.sym_float(x)
@@ -187,7 +285,18 @@ def computed(name: str, x: Any) -> Any:
     return None if function is None else function(name)
 
 
-COMPUTED = ("log", "log2", "log10", "exp", "log1p", "sin", "cos", "tanh")
+def grown_both_ways(name: str, x: Any) -> Any:
+    """math.sinh(x) or math.cosh(x), as far as Python computes them."""
+    if is_of_data(x) or not has_graph(x):
+        return None
+    torch._check(x <= 710)
+    torch._check(x >= -710)
+    return computed(name, x)
+
+
+COMPUTED = (
+    "log", "log2", "log10", "exp", "log1p", "sin", "cos", "tanh", "tan", "atan", "expm1", "exp2", "erf",
+)  # fmt: skip
 """Functions of `math` and NumPy that the graph computes."""
 KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
     {
@@ -201,6 +310,17 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.perm: symbolic(math.perm, permutations),
         math.radians: symbolic(math.radians, in_radians),
         math.fmod: symbolic(math.fmod, signed_remainder),
+        math.remainder: symbolic(math.remainder, nearest_remainder),
+        math.hypot: symbolic(math.hypot, length_of),
+        math.dist: symbolic(math.dist, distance),
+        math.copysign: symbolic(math.copysign, with_sign),
+        math.isclose: symbolic(math.isclose, is_near),
+        **{each: symbolic(each, functools.partial(grown_both_ways, each.__name__)) for each in (math.sinh, math.cosh)},
+        math.isfinite: symbolic(math.isfinite, is_in_reach),
+        math.atan2: symbolic(math.atan2, angle),
+        math.modf: symbolic(math.modf, split_number),
+        math.ldexp: symbolic(math.ldexp, scaled_by_power),
+        math.factorial: symbolic(math.factorial, product_up_to),
         math.log: symbolic(math.log, logarithm),
         **{
             plain: symbolic(plain, functools.partial(computed, plain.__name__))
@@ -224,8 +344,11 @@ MATH = types.SimpleNamespace(**{name: kept_function(each) or each for name, each
 """What stands for the module."""
 
 
-OF_NUMPY = re.compile(r"of type Sym(Int|Float)\b|of type numpy\.object_|which has no callable \w+ method")
-"""What NumPy, and torch of an array of NumPy's, say of a size that varies."""
+OF_NUMPY = re.compile(
+    r"of type Sym(Int|Float)\b|of type numpy\.object_|which has no callable \w+ method"
+    r"|'int' object has no attribute '(hypot|arctan2)'|second argument to ldexp|`pad_width` must be of integral"
+)
+"""What NumPy, torch of an array of NumPy's, and ldexp say of a size that varies."""
 
 
 def array_of(made: Any, dtype: Any) -> Any:
@@ -311,6 +434,52 @@ def tiled(A: Any, reps: Any) -> Any:
     )
 
 
+def counted_along(dimensions: Any, dtype: Any = int) -> Any:
+    """np.indices(...) of sizes that vary."""
+    rows = torch.meshgrid([torch.arange(size) for size in dimensions], indexing="ij")
+    return array_of(torch.stack(rows), dtype)
+
+
+class Grid:
+    """What stands for np.mgrid, or np.ogrid: places between ends that vary."""
+
+    def __init__(self, plain: Any, is_open: bool) -> None:
+        self.plain, self.is_open = plain, is_open
+
+    def __getitem__(self, key: Any) -> Any:
+        axes = key if isinstance(key, tuple) else (key,)
+        ends = [(each.start, each.stop, each.step) for each in axes if isinstance(each, slice)]
+        if len(ends) < len(axes) or not any(map(any_varies, ends)):
+            return self.plain[key]
+        rows = [counted(0 if a is None else a, b, 1 if by is None else by) for a, b, by in ends]
+        if any(each is None for each in rows):
+            return self.plain[key]  # which refuses it, or takes the numbers of the example
+        if not isinstance(key, tuple):
+            return rows[0]
+        kind = functools.reduce(torch.promote_types, (each.tensor.dtype for each in rows))
+        grids = [each.tensor.to(kind) for each in rows]
+        if not self.is_open:
+            return array_of(torch.stack(torch.meshgrid(grids, indexing="ij")), str(kind).removeprefix("torch."))
+        for place, each in enumerate(grids):
+            grids[place] = each.reshape([-1 if axis == place else 1 for axis in range(len(grids))])
+        return tuple(array_of(each, str(kind).removeprefix("torch.")) for each in grids)
+
+
+def window(*factors: float) -> Callable[[Any], Any]:
+    """np.hanning, np.hamming and np.blackman of a size: sums of cosines over -pi to pi, of these factors."""
+
+    def of_length(M: Any) -> Any:
+        if not isinstance(M, torch.SymInt):
+            return None
+        first: Any = 1 - M
+        places = torch.arange(first, torch.sym_max(M, first), 2, dtype=torch.float64)
+        turns = places * math.pi / torch.sym_max(M - 1, 1)
+        made = sum(factor * torch.cos(turns * times) for times, factor in enumerate(factors[1:], 1))
+        return array_of(factors[0] + made, float)
+
+    return of_length
+
+
 def plain_lists(numbers: Any) -> Any:
     """Nested lists in the place of tuples and shapes."""
     return [plain_lists(each) for each in numbers] if isinstance(numbers, list | tuple) else numbers
@@ -341,13 +510,21 @@ def of_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
     return made
 
 
-TAKEN = frozenset("dtype num shape fill_value N M k repeats axis reps".split())
+TAKEN = frozenset("dtype num shape fill_value N M k repeats axis reps dimensions".split())
 """What functions of NumPy's are given by name that are made of sizes."""
 
 
 def any_varies(given: Any) -> bool:
     """Whether a number in nested lists varies."""
     return any(map(any_varies, given)) if isinstance(given, list | tuple) else varies(given)
+
+
+def in_own_order(a: Any, dtype: Any = None) -> Any:
+    """np.ascontiguousarray(a, dtype)"""
+    if not isinstance(a, OfTensor):
+        return np.ascontiguousarray(a, dtype)
+    made = a.in_own_order()
+    return made if dtype is None or np.dtype(dtype) == made.dtype else made.astype(dtype)
 
 
 class Numpy:
@@ -364,6 +541,13 @@ class Numpy:
     asarray = staticmethod(of_sizes(np.asarray, listed))
     repeat = staticmethod(of_sizes(np.repeat, repeated))
     tile = staticmethod(of_sizes(np.tile, tiled))
+    indices = staticmethod(of_sizes(np.indices, counted_along))
+    ascontiguousarray = staticmethod(in_own_order)
+    hanning = staticmethod(of_sizes(np.hanning, window(0.5, 0.5)))
+    hamming = staticmethod(of_sizes(np.hamming, window(0.54, 0.46)))
+    blackman = staticmethod(of_sizes(np.blackman, window(0.42, 0.5, 0.08)))
+    mgrid = Grid(np.mgrid, is_open=False)
+    ogrid = Grid(np.ogrid, is_open=True)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

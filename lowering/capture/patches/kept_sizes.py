@@ -14,9 +14,14 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.arrays_of_tensors import OfTensor
-from lowering.capture.patches.functions_of_numbers import kept_function
+from lowering.capture.patches.asked_texts import is_of_data
+from lowering.capture.patches.functions_of_numbers import any_varies, kept_function
+from lowering.capture.patches.replaced import replaced_attributes
 
-FUNCTIONS = "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod"
+FUNCTIONS = (
+    "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod|tan|atan|sinh|cosh|expm1|exp2"
+    "|erf|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
+)
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
 """A line that calls what makes numbers of sizes."""
 CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(")
@@ -62,16 +67,56 @@ class Int(int, metaclass=Meta):
 
 
 class Float(float, metaclass=Meta):
-    """float, but that sizes stay what they are; numbers out of data do not, which operators take as attributes."""
+    """float, but that sizes, and numbers that are computed of them, stay what they are; numbers out of data do not,
+    which operators take as attributes."""
 
     plain, symbolic = float, (torch.SymFloat,)
 
     @staticmethod
     def kept(number: Any) -> Any:
+        if isinstance(number, torch.SymFloat):
+            return None if is_of_data(number) else number
         return torch.sym_float(number) if isinstance(number, torch.SymInt) else None
 
 
 Int.__name__, Float.__name__ = int.__name__, float.__name__
+
+
+class OfType(type):
+    """What makes a class stand for one of torch's types of tensors, `torch.LongTensor`, to those who ask."""
+
+    plain: Any
+    kind: torch.dtype
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        given = args[0] if len(args) == 1 and not kwargs else None
+        plain = type(given) in (list, tuple)  # otherwise a list of which nobody knows how long it is
+        listed = any_varies(given) if plain else isinstance(given, list)
+        return torch.tensor(given, dtype=cls.kind) if listed else cls.plain(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.plain)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls.plain or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(cls.plain)
+
+
+TYPES = {name: OfType(name, (), {"plain": getattr(torch, name), "kind": kind}) for name, kind in (
+    ("LongTensor", torch.int64), ("IntTensor", torch.int32), ("FloatTensor", torch.float32),
+    ("DoubleTensor", torch.float64),
+)}  # fmt: skip
+"""What stands for the types of tensors, by name: of a list of sizes they make a tensor that varies with them."""
+
+
+def plain_type(tensor: torch.Tensor, dtype: Any = None, *more: Any, **named: Any) -> Any:
+    """tensor.type(...), which such a class may be given to."""
+    return OWN_TYPE(tensor, dtype.plain if isinstance(dtype, OfType) else dtype, *more, **named)
+
+
+OWN_TYPE = torch.Tensor.type
 
 
 def length(value: Any) -> Any:
@@ -139,6 +184,7 @@ def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[
     that cannot be traced without, or of which a size is fixed or in relation to others without.
     """
     changed: list[tuple[dict[str, Any], Mapping[str, Any]]] = []
+    own_types = ((torch, name, kind) for name, kind in TYPES.items())
     try:
         for names in (*namespaces(module), *places):
             functions = {name: kept for name, held in [*names.items()] if (kept := kept_function(held)) is not None}
@@ -147,7 +193,8 @@ def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[
             added = {name: kept for name, kept in KEPT.items() if name not in names}
             changed.append((names, dict.fromkeys(added, ABSENT)))
             names.update(added)
-        yield
+        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types):
+            yield
     finally:
         for names, before in reversed(changed):
             for name, held in before.items():

@@ -191,6 +191,7 @@ TABLE: tuple[Patch, ...] = (
         (
             "`int`, `float`, `len`, `min`, `max`, `sorted`, `math` and `numpy` in the modules of Python that the "
             "model's code stands in",
+            "`torch.LongTensor`, `IntTensor`, `FloatTensor`, `DoubleTensor` and `torch.Tensor.type`",
         ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",

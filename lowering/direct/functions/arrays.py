@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 
 from lowering.capture.patches.arrays_of_tensors import OfTensor
-from lowering.direct.functions.numbers import nested_lists, tensor_of
+from lowering.direct.functions.numbers import has_symbols, nested_lists, tensor_of
 from lowering.errors import LoweringError
 
 DTYPES: Mapping[Any, Any] = types.MappingProxyType({
@@ -93,7 +94,8 @@ class Array(OfTensor):
         return iter([element(each) for each in self.tensor.unbind(0)])
 
     def __getitem__(self, place: Any) -> Any:
-        return element(self.tensor[indices(place)])
+        axes = backward_axes(self, place)
+        return element(self.tensor[indices(place)]) if axes is None else Backwards(self, axes)
 
     def __setitem__(self, place: Any, value: Any) -> None:
         self.tensor[indices(place)] = value.tensor if isinstance(value, Array) else value
@@ -218,6 +220,7 @@ class Array(OfTensor):
     __pow__, __rpow__, __ipow__ = operators(np.power)
     __and__, __rand__, __iand__ = operators(np.bitwise_and)
     __or__, __ror__, __ior__ = operators(np.bitwise_or)
+    __xor__, __rxor__, __ixor__ = operators(np.bitwise_xor)
     __lt__, __le__, __gt__, __ge__ = (
         operators(each)[0] for each in (np.less, np.less_equal, np.greater, np.greater_equal)
     )
@@ -240,6 +243,8 @@ class Array(OfTensor):
         if ufunc in DIVIDING and (isinstance(given[1], Array | np.ndarray | torch.SymInt) or not given[1]):
             raise refusal(f"np.{ufunc.__name__} by numbers that may be 0")
         *kinds, made = ufunc.resolve_dtypes((*map(kind_of, given), None))
+        if ufunc is np.power and made.kind in "iu" and type(given[1]) is int and 0 < given[1] <= MOST_FACTORS:
+            return functools.reduce(np.multiply, [given[0]] * given[1]) if into is None else self.refuse_into(ufunc)
         whole_power = ufunc is np.power and made.kind != "f"  # of which one below 0 is an error
         if whole_power or made not in DTYPES or any(kind not in DTYPES for kind in kinds):
             raise refusal(f"np.{ufunc.__name__} of these types")
@@ -251,16 +256,134 @@ class Array(OfTensor):
         into.tensor.copy_(found)
         return into
 
+    def refuse_into(self, ufunc: np.ufunc) -> Any:
+        """Raises LoweringError: a function writes into an array."""
+        raise refusal(f"np.{ufunc.__name__} into an array")
+
     def __array_function__(self, func: Any, kinds: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         name = func.__name__
         if name in JOINING:
-            parts = [operand(each, kind) for kind in [common_type(args[0])] for each in args[0]]
+            every = [listed_part(each) for each in args[0]]
+            parts = [operand(each, kind) for kind in [common_type(every)] for each in every]
             return Array(JOINING[name](parts, *args[1:], **kwargs))
-        if name in OF_ARRAYS and {*kinds} <= {Array, np.ndarray} and kwargs.keys() <= {"k", "indexing"}:
+        if name in OF_ARRAYS and {*kinds} <= {Array, Backwards, np.ndarray} and kwargs.keys() <= NAMED:
             return OF_ARRAYS[name](*args, **kwargs)
         if name in METHODS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
         raise refusal(f"np.{name}")
+
+
+class Backwards(Array):
+    """An array whose elements are another's in the opposite order along some axes, what is written into that too. What
+    would share the memory of both is refused."""
+
+    def __init__(self, of: Array, axes: Sequence[int]) -> None:
+        self.of, self.axes = of, tuple(axes)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The elements as they are now, in a memory of their own."""
+        return self.of.tensor.flip(self.axes)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, int | torch.SymInt) and self.ndim == 1:
+            return element(self.tensor[place])
+        raise self.refused()
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        raise self.refused()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim > 1:
+            raise self.refused()
+        return super().__iter__()
+
+    def in_own_order(self) -> Array:
+        return self.copy()
+
+    def refused(self) -> LoweringError:
+        """The error for what would share the memory of both."""
+        return refusal("a part of an array in the opposite order", "make it an array of its own: array[::-1].copy()")
+
+    def shared(self, *_: Any, **__: Any) -> Any:
+        """Raises LoweringError: the result has the memory of both."""
+        raise self.refused()
+
+    @property
+    def T(self) -> Array:
+        """Raises LoweringError: the transpose has the memory of both."""
+        raise self.refused()
+
+    reshape = ravel = squeeze = transpose = shared
+    flatten = lambda self: Array(self.tensor.reshape(-1))  # noqa: E731
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = __iand__ = __ior__ = (
+        __ixor__
+    ) = shared
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, out: Any = (None,), **named: Any) -> Any:
+        if any(each is self for each in out):
+            raise self.refused()
+        return super().__array_ufunc__(ufunc, method, *given, out=out, **named)
+
+
+def backward_axes(array: Array, place: Any) -> list[int] | None:
+    """The axes that an index turns round, where it does nothing else: `array[::-1]`; None for any other index. Raises
+    LoweringError for steps backwards that do more."""
+    parts = place if isinstance(place, tuple) else (place,)
+    steps = [each.step for each in parts if isinstance(each, slice)]
+    if not any(isinstance(step, int) and step < 0 for step in steps):
+        return None
+    ends = [end for each in parts if isinstance(each, slice) for end in (each.start, each.stop)]
+    whole = all(isinstance(each, slice) or each is Ellipsis for each in parts) and all(end is None for end in ends)
+    if not whole or any(step not in (None, 1, -1) for step in steps):
+        raise refusal(
+            "a part of an array in steps backwards", "reverse all of it, array[::-1].copy(), then take the part"
+        )
+    front = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
+    axes = [axis for axis, each in enumerate(parts[:front]) if each.step == -1]
+    behind = parts[front + 1 :]
+    return axes + [axis - len(behind) for axis, each in enumerate(behind) if each.step == -1]
+
+
+def reversed_array(array: Array, axis: Any = None) -> Array:
+    """np.flip(array, axis)"""
+    return Backwards(array, axes_of(array, axis))
+
+
+def limited(array: Any, low: Any, high: Any) -> Any:
+    """np.clip(array, low, high)"""
+    raised = array if low is None else np.maximum(array, low)
+    return raised if high is None else np.minimum(raised, high)
+
+
+def padded(array: Array, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+    """np.pad(array, pad_width) with a number."""
+    widths: list[Any] = [pad_width] if isinstance(pad_width, int | torch.SymInt) else [*pad_width]
+    if not any(isinstance(each, list | tuple) for each in widths):
+        widths = [widths * 2 if len(widths) == 1 else widths] * array.ndim
+    elif len(widths) == 1:
+        widths *= array.ndim
+    plain = isinstance(constant_values, int | float | bool) and all(len(each) == 2 for each in widths)
+    if mode != "constant" or not plain or len(widths) != array.ndim:
+        raise refusal("np.pad with these arguments")
+    if kind_of(constant_values) is float and not array.tensor.is_floating_point():
+        raise refusal("np.pad of integers with a float")
+    around = [end for each in reversed(widths) for end in each]
+    return Array(torch.nn.functional.pad(array.tensor, around, value=constant_values))
+
+
+def rolled(array: Array, shift: Any, axis: Any = None) -> Array:
+    """np.roll(array, shift, axis)"""
+    return Array(torch.roll(array.tensor, shift, axis))
+
+
+def listed_part(part: Any) -> Any:
+    """A list of numbers that is joined with arrays, as an array."""
+    if not isinstance(part, list | tuple):
+        return part
+    if not has_symbols(part):
+        return np.asarray(part)
+    return Array(tensor_of(part, torch.float64 if any(kind_of(each) is float for each in part) else torch.int64))
 
 
 def chosen(condition: Any, *given: Any) -> Any:
@@ -369,9 +492,17 @@ UFUNCS: Mapping[Any, Callable[..., torch.Tensor]] = types.MappingProxyType({
     np.equal: torch.eq, np.not_equal: torch.ne, np.logical_and: torch.logical_and, np.logical_or: torch.logical_or,
     np.logical_not: torch.logical_not, np.bitwise_and: torch.bitwise_and, np.bitwise_or: torch.bitwise_or,
     np.invert: torch.bitwise_not, np.isnan: torch.isnan, np.isfinite: torch.isfinite,
-    np.floor_divide: torch.floor_divide, np.remainder: torch.remainder,
+    np.floor_divide: torch.floor_divide, np.remainder: torch.remainder, np.tan: torch.tan, np.arctan: torch.atan,
+    np.sinh: torch.sinh, np.cosh: torch.cosh, np.log2: torch.log2, np.log10: torch.log10, np.log1p: torch.log1p,
+    np.expm1: torch.expm1, np.exp2: torch.exp2, np.sign: torch.sign, np.rint: torch.round, np.trunc: torch.trunc,
+    np.fabs: torch.abs, np.isinf: torch.isinf, np.logical_xor: torch.logical_xor, np.bitwise_xor: torch.bitwise_xor,
+    np.arctan2: torch.atan2, np.hypot: torch.hypot, np.deg2rad: torch.deg2rad, np.radians: torch.deg2rad,
 })  # fmt: skip
 """What computes a function on elements, its operands being of the types that NumPy computes it in."""
+NAMED = frozenset("k indexing axis mode constant_values shift pad_width".split())
+"""What functions of NumPy's are given by name that are met."""
+MOST_FACTORS = 8
+"""So many times an integer is multiplied with itself for its power."""
 DIVIDING = (np.floor_divide, np.remainder)
 JOINING: Mapping[str, Callable[..., torch.Tensor]] = types.MappingProxyType(
     {"concatenate": torch.cat, "stack": torch.stack}
@@ -379,6 +510,7 @@ JOINING: Mapping[str, Callable[..., torch.Tensor]] = types.MappingProxyType(
 OF_ARRAYS: Mapping[str, Callable[..., Any]] = types.MappingProxyType({
     "triu": of_part(torch.triu), "tril": of_part(torch.tril), "where": chosen, "outer": products, "meshgrid": grids,
     "tile": lambda array, reps: Array(array.tensor.tile(reps if isinstance(reps, tuple | list) else (reps,))),
+    "flip": reversed_array, "clip": limited, "pad": padded, "roll": rolled,
     "zeros_like": lambda array: Array(torch.zeros_like(array.tensor)),
     "ones_like": lambda array: Array(torch.ones_like(array.tensor)),
 })  # fmt: skip

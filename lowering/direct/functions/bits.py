@@ -4,7 +4,8 @@ looks them up in tables, or computes them, in 64 bits."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from lowering.errors import LoweringError
 
 MOST = 2**63 - 1
 """The greatest number of 64 bits."""
+REACHES: Mapping[str, int] = MappingProxyType({"exp": 709, "expm1": 709, "exp2": 1023})
+"""As far as Python computes a function of `math` that grows like a power."""
 
 
 def whole_tensor(number: Any) -> torch.Tensor:

@@ -311,7 +311,10 @@ def slice_slice(m: Match) -> Made:
             inner[axis] = (start, stop, step)
     starts, stops, steps = (np.array([cut[i] for cut in inner.values()], dtype=np.int64) for i in range(3))
     more = [] if (steps == 1).all() else [const(steps)]
-    return op.Slice(m.x, const(starts), const(stops), vector(inner), *more)
+    made = op.Slice(m.x, const(starts), const(stops), vector(inner), *more)
+    if any(type(old) is int and type(new) is not int for old, new in zip(m.root.shape, made.shape, strict=True)):
+        return decline("the part in between has a size by a condition, which the bounds do not tell")
+    return made
 
 
 Cut = tuple[int, int, int]

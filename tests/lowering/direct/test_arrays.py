@@ -102,10 +102,20 @@ OF_SIZES = (
     "np.meshgrid(np.arange(n), np.arange(m))[0]", "np.meshgrid(np.arange(n), np.arange(m), indexing='ij')[1]",
     "np.repeat(np.arange(n), 2)", "np.repeat(np.arange(3), n)", "np.arange(m).repeat(n)", "np.tile(np.arange(n), 2)",
     "np.tile(np.arange(m), (n, 1))", "np.tile([1, 2], n)", "np.zeros_like(np.arange(n))", "np.square(np.arange(n))",
+    "np.indices((n, m))", "np.indices((n, m), dtype=np.float32)[1]", "np.mgrid[0:n, 1 : m + 1]", "np.mgrid[:n]",
+    "np.mgrid[0:n, 0:2:0.5]", "np.ogrid[0:n, 0:m][0] * 10 + np.ogrid[0:n, 0:m][1]", "np.arange(n)[::-1].copy()",
+    "np.ascontiguousarray(np.arange(n)[::-1]) + 0", "np.ones((n, m))[:, ::-1] * np.arange(m)[::-1]",
+    "np.flip(np.indices((n, m)), axis=1) + 0", "np.flip(np.arange(n)).astype(np.float32)", "np.roll(np.arange(n), 1)",
+    "np.concatenate([np.arange(n), [7, m]])", "np.concatenate([[0.5], np.arange(n)])", "np.pad(np.arange(n), (1, m))",
+    "np.pad(np.ones((n, m)), ((1, 0), (0, 2)), constant_values=3)", "np.clip(np.arange(n), 1, 3)",
+    "np.clip(np.arange(n), None, m)", "np.arange(n) ** 2 + np.power(np.arange(n), 3)", "np.sign(np.arange(n) - 2)",
+    "np.rint(np.arange(n) / 2)", "np.arange(n) ^ 1",
 )  # fmt: skip
 IN_DOUBLES = (
     "np.sin(np.outer(np.arange(n), np.arange(m)) / 10)", "np.arange(n)[:, None] / np.power(10000.0, np.arange(m) / 4)",
     "10000 ** (-np.arange(n) / 8)", "np.cos(np.full((n,), m / 7))",
+    "np.hanning(n)", "np.hamming(m)", "np.blackman(n)", "np.arctan2(np.arange(n), 3)", "np.log1p(np.arange(n))",
+    "np.hypot(np.arange(n), 2.0)",
 )  # fmt: skip
 
 
@@ -118,6 +128,32 @@ def test_an_array_of_sizes_is_numpys_at_all_sizes(text: str) -> None:
         found, expected = program(torch.zeros(n, m)), model(torch.zeros(n, m))
         near = 1e-7 if text in IN_DOUBLES else 0
         torch.testing.assert_close(found, expected, rtol=near, atol=near)
+
+
+def test_what_shares_the_memory_of_an_array_in_the_opposite_order_is_refused() -> None:
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        array = np.arange(x.shape[0])
+        backwards = array[::-1]
+        array[0] = 7
+        return torch.from_numpy(backwards.copy())
+
+    program = irkit.to_onnx(kept, (torch.zeros(4),), dynamic_shapes=({0: "n"},), capture="direct")
+    for n in (4, 1, 9):
+        assert torch.equal(program(torch.zeros(n)), kept(torch.zeros(n)))
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        array = np.arange(x.shape[0])
+        array[::-1][1:] += 1
+        return torch.from_numpy(array)
+
+    def added(x: torch.Tensor) -> torch.Tensor:
+        array = np.arange(x.shape[0])
+        array[::-1].sort()
+        return torch.from_numpy(array)
+
+    for model in (written, added):
+        with pytest.raises(CaptureError, match=r"works for 4 only|NumPy"):
+            irkit.to_onnx(model, (torch.zeros(4),), dynamic_shapes=({0: "n"},), capture="direct")
 
 
 @pytest.mark.parametrize("text", ["np.tri(n).astype('uint8').sum(0)", "2 ** np.arange(n)", "np.triu(np.arange(n))"])

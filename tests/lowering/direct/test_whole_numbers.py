@@ -89,11 +89,48 @@ def scaled_by_numpy(x: torch.Tensor) -> torch.Tensor:
     return x * np.log(n + 1) + np.log2(n + 1) + np.exp(-n) + math.sin(n) + math.tanh(n)
 
 
-@pytest.mark.parametrize("model", [padded, padded_by_bits, aligned, in_groups, scaled_by_numpy])
+def scaled_by_functions(x: torch.Tensor) -> torch.Tensor:
+    n = x.shape[0]
+    straight = math.hypot(n, 3) + math.dist((n, 1), (0, n)) + float(math.sqrt(n / 3)) + math.atan2(n, 3)
+    grown = math.expm1(min(n, 9)) + math.exp2(-n) + math.tan(n) + math.atan(n) + math.erf(n / 3) + math.cosh(n / 9000)
+    return x * (straight + math.ldexp(1.0, -n) + sum(math.modf(n / 4))) + grown + math.copysign(n, -2.0)
+
+
+def counted_ways(x: torch.Tensor) -> torch.Tensor:
+    return x * math.factorial(min(x.shape[0], 20)) if math.isfinite(x.shape[0] / 2) else x
+
+
+def of_types(x: torch.Tensor) -> torch.Tensor:
+    n = x.shape[0]
+    whole: Any = torch.LongTensor([n, 2])
+    part: Any = torch.FloatTensor([n / 4])
+    return x.type(torch.DoubleTensor) * whole[0] + torch.IntTensor([n]).type(torch.LongTensor) + part  # type: ignore
+
+
+@pytest.mark.parametrize(
+    "model",
+    [padded, padded_by_bits, aligned, in_groups, scaled_by_numpy, scaled_by_functions, counted_ways, of_types],
+)
 def test_models_that_compute_sizes_so_vary(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     program = irkit.to_onnx(model, (torch.rand(5, 3),), dynamic_shapes=({0: "n"},))
     assert program.report.capture == "traced directly"
     for n in (5, 0, 1, 2, 7, 8, 9, 64, 1023, 1024):
+        x = torch.rand(n, 3)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_whether_two_numbers_of_sizes_are_near_is_one_condition() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if math.isclose(x.shape[0] / 3, 1.0, rel_tol=1e-6) else x * 3
+
+    program = irkit.to_onnx(model, (torch.rand(5, 3),), dynamic_shapes=({0: "n"},))
+    for n in (0, 1, 2, 5, 8, 64):
+        x = torch.rand(n, 3)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(irkit.ContractError, match=r"if math\.isclose"):
+        program(torch.rand(3, 3))
+    program = irkit.to_onnx(model, (torch.rand(5, 3),), dynamic_shapes=({0: "n"},), rewrite=True)
+    for n in (3, 0, 4):
         x = torch.rand(n, 3)
         torch.testing.assert_close(program(x), model(x))
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -75,6 +76,17 @@ def test_slices_of_symbolic_sizes_are_cut_once_where_bounds_are_counted_from_the
     (found,) = optimized(op.Slice(op.Slice(x, [1], [9], [1]), [1], [4], [1])).results
     assert [v.blob.array.tolist() for v in found.inputs[1:3] if v is not None and v.blob is not None] == [[2], [5]]
     assert ops(op.Slice(op.Slice(x, [-3], [9], [1]), [1], [4], [1])) == ["Slice", "Slice"]
+
+
+def test_a_slice_whose_size_a_condition_tells_is_left_in_between() -> None:
+    x = value("n", 4)
+    first = attrs.evolve(
+        op.Slice(x, [0], [1], [0]), type=tensor("f32", 1, 4)
+    )  # where a body knows that n is 1 at least
+    graph = Graph((x,), (op.Slice(first, [0], [2], [1]),))
+    after = optimize(graph)
+    assert str(after.results[0].type) == "f32[1, 2]"
+    assert [v.op for v in after.order].count("Slice") == 2
 
 
 # ---------------------------------------------------------------------------------------------- transposes
