@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, tensor
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import EvaluateError, RewriteError
 from irkit.evaluation.interpreter import evaluate
 from passes import prepare
+from passes.legal.others.narrow import narrow_note
 from passes.legal.others.quirks import OTHERS, other_of, refusal
 from passes.targets import NAMES, target_of
 from passes.targets.measured import MEASURED, OPENVINO, REFERENCE, TRACT, measured_version
@@ -241,6 +244,13 @@ def remainders() -> list[Graph]:
     ]
 
 
+class Hashed(torch.nn.Module):
+    """Places in a table by a product that 64 bits hold."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * 3_000_000_019) % 1000
+
+
 def times(v: Value, factor: float) -> Value:
     """A multiple of a tensor: by 262147 odd integers beyond 2^24 come of those that tests feed."""
     return op.Mul(v, const(np.array(factor, v.dtype.numpy)))
@@ -438,6 +448,18 @@ def test_a_sum_of_exponentials_does_not_overflow(target: str) -> None:
         fed = arrays(graph)
         ((expected,), (found,)) = evaluate(graph, fed), evaluate(written, fed)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_integers_that_openvino_has_no_bits_for_are_named() -> None:
+    ids, x = param(tensor("i64", "b", "n")), param(tensor("f32", "b", "n"))
+    small = Graph((x,), (op.Cast(op.Greater(x, np.float32(0)), to=DType.INT64), op.Shape(x)))
+    assert narrow_note(small, OPENVINO) == "" == narrow_note(Graph((ids,), (op.Neg(ids),)), TRACT)
+    found = narrow_note(Graph((ids,), (op.Mul(ids, np.int64(2**40)),)), OPENVINO)
+    assert found.startswith("OpenVINO computes integers of 64 bits in 32") and "a constant of Mul" in found
+    cast = narrow_note(Graph((x,), (op.Cast(x, to=DType.INT64),)), OPENVINO)
+    assert "numbers beyond 2^31 are others there, in what " in cast and "Cast" in cast
+    hashed = to_onnx(Hashed(), (torch.ones(2, 3, dtype=torch.int64),), target="openvino")
+    assert any("in the input x, a constant of Mul" in note for note in hashed.report.notes)
 
 
 def test_integers_that_are_small_or_places_are_left_as_they_are() -> None:
