@@ -41,7 +41,7 @@ def beyond(graph: Graph) -> Iterator[str]:
     for nested, first in nested_graphs(graph):
         for value in nested.order if first else ():
             if value.op == "Cast" and value.dtype in BEYOND and is_float(value.inputs[0]) and is_wide(value):
-                yield f"what {value.origin or value} casts"
+                yield f"what {str(value.origin) or repr(value)} casts"
             if value.op in ARITHMETIC:
                 held = [v for v in value.inputs if v is not None and v.blob is not None and v.blob.size]
                 yield from (f"a constant of {value.op}" for v in held if v.dtype in BEYOND and is_wide(v))
