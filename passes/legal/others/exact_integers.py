@@ -63,7 +63,7 @@ def is_zero(x: Value) -> Value:
     return op.Equal(x, const(np.zeros((), x.dtype.numpy)))
 
 
-def compared(m: Match, value: Value) -> Value | None:
+def compared_by_differences(m: Match, value: Value) -> Value | None:
     """x < y -> max(x, y) - x != 0, and so on: differences wrap around, and are 0 for equals only"""
     x, y = value.inputs
     if x is None or y is None:
@@ -75,7 +75,7 @@ def compared(m: Match, value: Value) -> Value | None:
     return op.Not(found) if value.op in ("Less", "Greater") else found
 
 
-def clipped(m: Match, value: Value) -> Value | None:
+def clipped_by_bounds(m: Match, value: Value) -> Value | None:
     """Relu(x) -> Max(x, 0); Clip(x, low, high) -> Min(Max(x, low), high)"""
     x, low, high = (*value.inputs, None, None)[:3]
     if x is None:
