@@ -16,6 +16,7 @@ from irkit.core.types import DType
 from irkit.rewriting.face import Match
 from passes.analysis.questions import axes_of, operand, positive, vector
 from passes.analysis.spans import MOST, span_of
+from passes.legal.others.expansions import has_sizes
 from passes.legal.others.integers import is_sum_of_lower
 
 WHOLE = 2**24 - 1
@@ -25,6 +26,8 @@ HIGH, LOW = -(2**16), 2**16 - 1
 """The two halves of an integer of 32 bits, as masks. A float32 holds either."""
 HALVES = (2**31 - 2**16, LOW)
 """The same of integers without a sign, which are taken for such with one where they are beyond 2^31."""
+FEW, NEAR = 8, 2**19
+"""So many places are added at most, and so much besides, for a sum that counts as one."""
 RUN = 256
 """So many products of bytes a float32 adds up rightly."""
 ROUNDS = 6
@@ -42,9 +45,15 @@ def may_be_large(v: Value | None) -> bool:
     """True for integers that may be beyond those that a float32 holds, and are no places or sizes, nor sums of some."""
     if v is None or v.dtype not in WIDE:
         return False
-    most = 8 * MOST if v.dtype is DType.INT64 else MOST
     span = span_of(v)
-    return not is_small(v) and not (span.low >= -most and span.high <= most)
+    return not (is_of_places(span.low) and is_of_places(span.high))
+
+
+def is_of_places(bound: float) -> bool:
+    """True for a bound that a float32 holds, or that sums of a few places have; 32 bits have others."""
+    most = abs(bound)
+    count = round(most / MOST) if most < math.inf else 0
+    return most <= WHOLE or (1 <= count <= FEW and abs(most - count * MOST) <= NEAR)
 
 
 def has_large(value: Value) -> bool:
@@ -212,8 +221,8 @@ def is_long_sum(value: Value) -> bool:
 
 
 def is_sum_of_64_bits(value: Value) -> bool:
-    """True for a sum of int64 that 32 bits may not hold, and is no part of one in halves."""
-    return value.dtype is DType.INT64 and may_be_large(value) and not is_sum_of_lower(value)
+    """True for a sum of int64 that 32 bits may not hold, and is no part of one in halves, nor of sizes and Casts."""
+    return value.dtype is DType.INT64 and may_be_large(value) and not is_sum_of_lower(value) and not has_sizes(value)
 
 
 def is_of_integers(value: Value) -> bool:

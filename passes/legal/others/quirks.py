@@ -299,7 +299,7 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("mean_of_64_bits", ("ReduceMean",), "int64", "tract adds int64 up in 32 bits",
                     "ReduceSum and Div, over sizes that are known", lambda v: v.dtype is DType.INT64, version=TR),
               mean_of_known),
-        Other(Quirk("sums_of_64_bits", ("ReduceSum",), "int64 whose sum 32 bits may not hold",
+        Other(Quirk("sums_of_64_bits", ("ReduceSum",), "int64 whose sum 32 bits may not hold, not cast",
                     "tract adds int64 up in 32 bits", "the last of CumSum", is_sum_of_64_bits, version=TR),
               summed_by_running),
         Other(Quirk("squeezed_axis", ("Squeeze",), "an axis that is computed",
@@ -379,6 +379,9 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("logarithm_there", ("LogSoftmax",), "always",
                     "the reference evaluator takes the logarithm of a Softmax, which is 0 for numbers far from the "
                     "greatest", "differences of logarithms", lambda v: True, version=RE), log_softmax),
+        Other(Quirk("loss_there", ("SoftmaxCrossEntropyLoss",), "always",
+                    "the reference evaluator takes the logarithm of a Softmax, which is 0 for numbers far from the "
+                    "greatest", "ONNX's definition", lambda v: True, version=RE), by_definition),
         Other(Quirk("sum_of_nothing", ("ReduceLogSumExp",), "rows of -inf",
                     "the reference evaluator gives NaN for rows of -inf", "differences of what is finite",
                     lambda v: True, version=RE), log_sum_exp),

@@ -279,6 +279,9 @@ def large_integers() -> dict[str, list[Graph]]:
         huge = times(x, 2**24 + 3)
         add("large_divided", op.Div(huge, divisor), op.Div(huge, const(np.array(-7, x.dtype.numpy))), op.Div(huge, big))
         add("large_remainder", op.Mod(big, divisor), op.Mod(big, divisor, fmod=1), op.Mod(big, op.Neg(odd)))
+        cast, seven = op.Cast(huge, to=DType.INT64), const(np.int64(7))
+        add("large_divided", op.Div(op.Sub(cast, op.Mod(cast, seven)), seven))  # cut off downwards, as torch does
+        add("large_compared", op.Less(op.Clip(big, op.Neg(odd), odd), op.Clip(near, op.Neg(odd), odd)))
         for axes in ([0], [-1], [0, 1]):
             along = np.array(axes)
             add("large_extremes", op.ReduceMax(big, along), op.ReduceMin(big, along, keepdims=0))
@@ -339,6 +342,7 @@ def exponentials(kind: str = "f32") -> dict[str, list[Graph]]:
         "sum": [*sums, of(op.ReduceLogSumExp(far), x)],
         "nothing": [of(op.ReduceLogSumExp(nothing, np.array([1])), x)],
         "softplus": [of(op.Softplus(far), x)],
+        "loss": [of(op.SoftmaxCrossEntropyLoss(far, const(np.array([1, 0, 3])), outputs=1), x)],
     }
 
 
@@ -397,6 +401,7 @@ GRAPHS = {
     "sum_that_overflows": [*exponentials()["sum"], *exponentials()["nothing"]],
     "softplus_that_overflows": exponentials()["softplus"],
     "logarithm_there": exponentials()["logarithm"],
+    "loss_there": exponentials()["loss"],
     "sum_of_nothing": exponentials()["nothing"],
     "sizes_as_data": sizes_as_data(),
     "squeezed_axis": [squeezed()],
@@ -470,7 +475,7 @@ def test_integers_that_are_small_or_places_are_left_as_they_are() -> None:
     causal = op.LessOrEqual(op.Unsqueeze(row, np.array([0])), op.Unsqueeze(op.Add(row, length), np.array([1])))
     padded = op.Equal(ids, np.int64(50256))
     count = op.ReduceSum(op.Cast(padded, to=DType.INT64), np.array([1]))
-    half = op.Div(length, np.int64(2))
+    half = op.Div(op.Sub(length, np.int64(1)), np.int64(2))
     graph = Graph((ids, x), (causal, padded, count, half))
     written = prepare(graph, "openvino")
     assert [v.op for v in written.order if v.op in ("Equal", "LessOrEqual", "ReduceSum", "Div", "CumSum", "Max")] == [
