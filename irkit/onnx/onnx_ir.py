@@ -19,6 +19,7 @@ from irkit.evaluation.kernels.common import Array
 from irkit.onnx.reading.models import read_model
 from irkit.onnx.reading.nodes import PLAIN, LoadForm
 from irkit.onnx.reading.tensors import stored_blob
+from irkit.onnx.writing.identities import IDENTITY_KEY, require_written_together
 from irkit.onnx.writing.models import skeleton
 from irkit.onnx.writing.tensors import header, tensor_proto
 from irkit.support.arguments import type_text
@@ -75,19 +76,20 @@ def from_onnx_ir(model: Any, form: LoadForm = PLAIN) -> Graph:
                 f"the initializer {name!r} has no content", hint="give it a const_value before the model is converted"
             )
         if tensor.nbytes > SMALL and tensor.dtype != onnx_ir.DataType.STRING:
-            blobs[name] = foreign_blob(tensor, name)
+            blobs[name] = foreign_blob(tensor, name, model.metadata_props.get(IDENTITY_KEY))
     for name in blobs:
         del copy.graph.initializers[name]
     return read_model(onnx_ir.to_proto(copy), None, blobs, form=form)
 
 
-def foreign_blob(tensor: Any, name: str) -> Blob:
+def foreign_blob(tensor: Any, name: str, identity: str | None = None) -> Blob:
     """The blob of a tensor of onnx_ir: small ones copied, arrays watched, and what lies in a file read from there."""
     import onnx_ir
 
     dtype, shape, given = DType(int(tensor.dtype)), tuple(tensor.shape.numpy()), cast(object, tensor)
     if isinstance(given, onnx_ir.ExternalTensor) and tensor.location:
         file = opened_file(Path(tensor.path).resolve(), f"the initializer {name!r}")
+        require_written_together(file, identity)
         if (tensor.offset or 0) + tensor.nbytes > file.size:
             raise LoadError(f"the initializer {name!r} ends beyond the file {file.path.name!r}")
         return stored_blob(Place(file, tensor.offset or 0), dtype, shape, name, tensor)

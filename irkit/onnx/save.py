@@ -18,7 +18,8 @@ from irkit.core.blobs import SMALL, Blob
 from irkit.core.ir import Graph, require_graph
 from irkit.core.types import DType
 from irkit.errors import SerializeError
-from irkit.onnx.weight_files import MARK, beside, inside
+from irkit.onnx.weight_files import beside, inside
+from irkit.onnx.writing.identities import IDENTITY_KEY, MARK, Identity
 from irkit.onnx.writing.models import TOO_LARGE, skeleton, weights_of
 from irkit.onnx.writing.tensors import chunks, header, pieces, tensor_proto, varint
 from irkit.support.arguments import path_of
@@ -71,7 +72,7 @@ def write_model(graph: Graph, path: str | os.PathLike[str], form: Form) -> None:
         model = skeleton(graph, opset=form.opset, ir_version=form.ir_version, sink=plan.sink, functions=form.functions)
         with atomic_write(target) as model_file:
             if data_file and plan.external:
-                write_external(data_file, plan.external)
+                model.metadata_props.add(key=IDENTITY_KEY, value=write_external(data_file, plan.external))
             write_message(model_file, model, plan.streamed)
             graph.check_contents()  # while it was written, too
 
@@ -112,17 +113,24 @@ def external_proto(blob: Blob, name: str, location: str, offset: int) -> TensorP
     return made
 
 
-def write_external(file: IO[bytes], placed: list[tuple[Blob, int]]) -> None:
-    """Writes `MARK`, and each blob at its offset; the gaps are zeros."""
+def write_external(file: IO[bytes], placed: list[tuple[Blob, int]], identity: str = "") -> str:
+    """Writes `MARK`, the identity of the file, and each blob at its offset; the gaps are zeros. Returns the identity,
+    which is gathered on the way where none is given."""
     file.write(MARK)
     file.flush()  # from now on the file is known to be irkit's
-    position = len(MARK)
+    position, made = len(MARK), Identity()
     reserve(file, placed[-1][1] + placed[-1][0].nbytes)
     for blob, offset in placed:
         file.write(bytes(offset - position))
+        made.place(blob, offset)
         for chunk in chunks(blob):
             file.write(chunk)
+            made.sample(chunk)
         position = offset + blob.nbytes
+    file.seek(len(MARK))
+    file.write((identity or made.text).encode())
+    file.seek(position)
+    return identity or made.text
 
 
 def write_message(file: IO[bytes], model: ModelProto, streamed: list[tuple[TensorProto, Blob]]) -> None:

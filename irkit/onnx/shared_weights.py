@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
-from onnx import ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph
 from irkit.onnx.save import Plan, external_proto, write_external, write_message
+from irkit.onnx.writing.identities import IDENTITY_KEY, exact_identity, require_written_together
 from irkit.onnx.writing.models import skeleton
 from irkit.support.files import atomic_write
+from irkit.support.stored_files import opened_file
 
 WEIGHTS = "weights.data"
 
@@ -48,8 +51,11 @@ def write_models(graphs: Mapping[str, tuple[Graph, int]], folder: Path, weights:
         plan.streamed = []
         models[name] = skeleton(graph, opset=opset, ir_version=None, sink=plan.sink), plan.streamed
     if plan.external:
+        identity = exact_identity(plan.external)
         with atomic_write(folder / weights) as file:
-            write_external(file, plan.external)
+            write_external(file, plan.external, identity)
+        for model, _ in models.values():
+            model.metadata_props.add(key=IDENTITY_KEY, value=identity)
     written = dict[str, Path]()
     for name, (model, streamed) in models.items():
         written[name] = folder / f"{name}.onnx"
@@ -57,3 +63,35 @@ def write_models(graphs: Mapping[str, tuple[Graph, int]], folder: Path, weights:
             write_message(file, model, streamed)
         graphs[name][0].check_contents()  # while it was written, too
     return written
+
+
+def copy_model(source: Path, target: Path, weights: str) -> None:
+    """Copies a model that `write_models` wrote, and its file of weights, to another place and under other names. Raises
+    LoadError where the weights beside it are another model's, SerializeError where no file can be written."""
+    model = ModelProto.FromString(source.read_bytes())
+    places = [each for tensor in tensors_of(model) for each in tensor.external_data if each.key == "location"]
+    for location in sorted({each.value for each in places}):
+        beside = source.resolve().with_name(location)
+        identity = next((each.value for each in model.metadata_props if each.key == IDENTITY_KEY), None)
+        require_written_together(opened_file(beside, "the weights"), identity)
+        with beside.open("rb") as held, atomic_write(target.with_name(weights)) as file:
+            shutil.copyfileobj(held, file, 1 << 20)
+    for each in places:
+        each.value = weights
+    with atomic_write(target) as file:
+        file.write(model.SerializeToString(deterministic=True))
+
+
+def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
+    """The tensors of a model, those of bodies and functions included."""
+    nodes: list[Iterable[NodeProto]] = [function.node for function in model.functions]
+    graphs: list[GraphProto] = [model.graph]
+    while nodes or graphs:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            nodes.append(graph.node)
+        for node in nodes.pop() if nodes else ():
+            for attribute in node.attribute:
+                yield from (attribute.t, *attribute.tensors)
+                graphs += [attribute.g] if attribute.HasField("g") else []

@@ -18,11 +18,9 @@ from google.protobuf.message import DecodeError
 
 from irkit.errors import IrkitError
 from irkit.onnx.reading.wire import number_at, without_large
+from irkit.onnx.writing.identities import MARK
 from irkit.support.files import NO_ROOM, claimed_file, remove_left, unwritable
 from irkit.support.stored_files import opened_file
-
-MARK = b"irkit: weights of a model beside it\n"
-"""How a file of weights begins."""
 
 _LOCATION = re.compile(rb"\n\x08location\x12")  # as protobuf writes the key of an entry of two strings
 _SMALL = 1 << 20

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,18 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.core.ir import Graph
 from irkit.errors import IrkitError
 from irkit.onnx.shared_weights import write_models
-from lowering.decoding.program_files import file_graph
+from lowering.decoding.program_files import KEY, SAVE_KEY, file_graph
 from lowering.decoding.stages import Stage
 from lowering.decoding.steps import merged_steps, recorded_calls
 from lowering.errors import CaptureError
 from lowering.program.program import Program
 from lowering.records.options import ExportOptions
+
+NAMES = re.compile(r"model|prefill|decode|(step|encoder)_\d+|encoder")
+"""The names of programs."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -70,12 +76,15 @@ class Generation:
     def save(self, folder: str | Path) -> dict[str, Path]:
         """Writes each program as an ONNX model into a folder, with the configuration beside them, and the weights of
         all of them, each once, in one file; returns the path of each. `lowering.load_generation(folder)` generates from
-        it. Raises SerializeError where no file can be made.
+        it. Programs of an earlier save are removed. Raises SerializeError where no file can be made.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         programs = self.programs
-        written = write_models({name: file_graph(each) for name, each in programs.items()}, folder)
+        written = write_models(of_one_save({name: file_graph(each) for name, each in programs.items()}), folder)
+        for path in set(folder.glob("*.onnx")) - set(written.values()):
+            if NAMES.fullmatch(path.stem) and KEY.encode() in path.read_bytes():
+                path.unlink()  # which would answer instead of those that were written now
         config = copy.copy(self.model.config)
         config.architectures = [type(self.model).__name__]  # by which `load_generation` finds the class
         config.save_pretrained(folder)
@@ -85,6 +94,18 @@ class Generation:
 
     def __repr__(self) -> str:
         return f"<Generation of {type(self.model).__name__}: {', '.join(self.programs)}>"
+
+
+def of_one_save(graphs: Mapping[str, tuple[Graph, int]]) -> dict[str, tuple[Graph, int]]:
+    """The graphs, each saying which others it is saved with: that of another save would answer in their place."""
+    together = {name: graph.digest.hex() for name, (graph, _) in sorted(graphs.items())}
+    said = SAVE_KEY, json.dumps(together)
+
+    def saying(graph: Graph) -> Graph:
+        signature = attrs.evolve(graph.signature, metadata=(*graph.signature.metadata, said))
+        return attrs.evolve(graph, signature=signature)
+
+    return {name: (saying(graph), opset) for name, (graph, opset) in graphs.items()}
 
 
 def generation(

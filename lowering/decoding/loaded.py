@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from irkit.errors import ContractError, LoadError
-from lowering.decoding.program_files import FileProgram
+from lowering.decoding.program_files import SAVE_KEY, FileProgram
 from lowering.decoding.stages import answered_by
 from lowering.decoding.steps import in_own_caches, named_arguments
 
@@ -101,7 +101,27 @@ def load_generation(folder: str | Path, model_class: type[Any] | None = None) ->
         model = on_cpu(kind)(config).eval()
     if (folder / "generation_config.json").is_file():
         model.generation_config = transformers.GenerationConfig.from_pretrained(folder)
-    return LoadedGeneration(model, {name: FileProgram.of(path) for name, path in paths.items()})
+    programs = {name: FileProgram.of(path) for name, path in paths.items()}
+    require_one_save(programs)
+    return LoadedGeneration(model, programs)
+
+
+def require_one_save(programs: Mapping[str, FileProgram]) -> None:
+    """Raises LoadError for programs that were not saved together, or not all of those that were."""
+    saves = {name: dict(each.graph.signature.metadata).get(SAVE_KEY, "{}") for name, each in programs.items()}
+    first, *others = saves
+    hint = "save the generation anew, into an empty folder"
+    for name in others:
+        if saves[name] != saves[first]:
+            raise LoadError(f"{first}.onnx and {name}.onnx are of two saves", hint=hint)
+    try:
+        together = set[str](json.loads(saves[first]))
+    except (ValueError, TypeError) as error:
+        raise LoadError(f"{first}.onnx does not say what it was saved with: {error}", hint=hint) from error
+    if missing := sorted(together - saves.keys()):
+        raise LoadError(f"{missing[0]}.onnx is missing, which {first}.onnx was saved with", hint=hint)
+    if foreign := sorted(saves.keys() - together):
+        raise LoadError(f"{foreign[0]}.onnx is of another save, or under another name", hint=hint)
 
 
 def on_cpu(kind: type[Any]) -> type[Any]:

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import onnx
 import torch
 
 from irkit.contract.least import check_least, least_numbers
 from irkit.contract.sizes import binding_of, check_sizes, names_of
 from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor
-from irkit.errors import ContractError, EvaluateError, LoadError
+from irkit.errors import ContractError, EvaluateError, LoadError, StaleError
 from irkit.onnx.bound_runs import BoundRun, held_values
 from irkit.onnx.load import load
 from irkit.onnx.sessions import session
+from irkit.onnx.shared_weights import copy_model
 from lowering.decoding.steps import MASKS
 from lowering.direct.run import HOW as TRACED
 from lowering.program.arguments import implied_arrays, require_tensor, same_scalar
@@ -35,6 +35,8 @@ from lowering.tensors.complex_pairs import WHOLES, complex_names
 
 KEY = "irkit.call"
 """The metadata of a file that says how it is called."""
+SAVE_KEY = "irkit.generation"
+"""The metadata of a file that says which programs it was saved with, by name and digest."""
 PLAIN_VALUES = (bool, int, float, str)
 
 
@@ -65,7 +67,7 @@ class FileProgram:
     """A program that was read from a file, called as the model is.
 
     `said` is what the file says of its calls, `arguments` what takes each argument apart, `build` what puts the result
-    together.
+    together, `written` when the file was written that was read, and how long it was.
     """
 
     path: Path
@@ -74,10 +76,12 @@ class FileProgram:
     arguments: Mapping[str, tuple[Opener, pytree.TreeSpec]]
     build: Builder
     run: BoundRun
+    written: tuple[int, int]
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FileProgram:
         """The program in a file. Raises LoadError for one that does not say how it is called."""
+        written = written_at(Path(path))
         graph = load(path)
         metadata = dict(graph.signature.metadata)
         if KEY not in metadata:
@@ -94,7 +98,8 @@ class FileProgram:
                 f"{Path(path).name} has other inputs or outputs than it says", hint="save it by save_pretrained"
             )
         opened = session(Path(path))
-        return cls(Path(path), graph, said, arguments, build, BoundRun(opened, names_of(graph), opened.outputs))
+        run = BoundRun(opened, names_of(graph), opened.outputs)
+        return cls(Path(path), graph, said, arguments, build, run, written)
 
     def __call__(self, **kwargs: Any) -> Any:
         """The model's result. Raises ContractError for what the model was not captured for."""
@@ -136,10 +141,13 @@ class FileProgram:
         return self.build([kinds[kind](what) if kind in kinds else what for kind, what in said["outputs"]])
 
     def save(self, path: Path) -> None:
-        """Writes the same model to another place, its weights beside it."""
-        model, data = onnx.load(self.path), path.with_name(f"{path.name}.data")
-        data.unlink(missing_ok=True)  # to which they would be appended
-        onnx.save(model, path, save_as_external_data=True, location=data.name)
+        """Writes the same model to another place, its weights beside it. Raises StaleError where the file was written
+        again, LoadError where the weights beside it are another model's."""
+        if written_at(self.path) != self.written:
+            raise StaleError(
+                f"{self.path.name} was written again after it was read", hint="read it again, and save what is read"
+            )
+        copy_model(self.path, path, f"{path.name}.data")
 
     def leaves(self, kwargs: Mapping[str, Any]) -> list[Any]:
         """The leaves of a call, in order. Raises ContractError where it has other arguments, or another structure."""
@@ -195,6 +203,15 @@ class FileProgram:
             return from_pairs(made)
         wanted = TORCH[DType(self.said["dtypes"][i])]
         return made if made.dtype is wanted else made.to(wanted)
+
+
+def written_at(path: Path) -> tuple[int, int]:
+    """When a file was written, and its size. Raises LoadError where there is none."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise LoadError(f"{path.name} cannot be read: {error.strerror}", hint="see whether it is there") from error
+    return status.st_mtime_ns, status.st_size
 
 
 def calls_of(text: str) -> tuple[Any, dict[str, tuple[Opener, pytree.TreeSpec]], Builder]:

@@ -32,6 +32,7 @@ from lowering.program.ways import lower_model
 from lowering.records.options import ExportOptions, Functions
 from lowering.tensors.complex_pairs import boundary_texts
 from passes import optimize
+from passes.legal.others.narrow import narrow_note
 from passes.legal.runtime.limits import RUNTIME, state_limits
 from passes.pipelines.rule_sets import text_of
 from passes.preparing.finish import finish
@@ -154,7 +155,10 @@ def report_of(
         nodes=nodes,
         seconds=seconds,
         weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
-        notes=(*low.captured.notes, *filter(None, [provider_note(target.provider)])),
+        notes=(
+            *low.captured.notes,
+            *filter(None, [provider_note(target.provider), narrow_note(ready, target.provider)]),
+        ),
         rewritten=low.captured.rewritten,
         assumed=tuple((f.text, f.source) for f in ready.signature.facts if f.kind == FINITE),
         lengths=tuple(f.text for f in facts if f.kind == "length"),

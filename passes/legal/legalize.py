@@ -53,6 +53,7 @@ from passes.legal.float64.recurrent import RECURRENT
 from passes.legal.float64.windows import WINDOWS
 from passes.legal.opsets.onnx_functions import applies_at, by_function
 from passes.legal.opsets.operators import OLDER, plain_reshapes
+from passes.legal.others.exponentials import log_sum_exp
 from passes.legal.others.quirks import other_of, refusal
 from passes.legal.runtime.biases import LARGE_BIASES
 from passes.legal.runtime.division import OVERFLOWS
@@ -96,6 +97,7 @@ ROOTS = frozenset(("ReduceL2",))
 
 FLOAT64: Mapping[str, Expansion] = {
     **DOUBLES, **WINDOWS, **RECURRENT, **DETERMINANTS, "GroupNormalization": group_normalization,
+    "ReduceLogSumExp": log_sum_exp,
 }  # fmt: skip
 """How operators are expanded where their operands are float64."""
 

@@ -26,6 +26,7 @@ from irkit.onnx.reading.scope import Frame, Scope, define, readable
 from irkit.onnx.reading.sizes import Known
 from irkit.onnx.reading.tensors import Files
 from irkit.onnx.reading.types import Types
+from irkit.onnx.writing.identities import IDENTITY_KEY
 from irkit.onnx.writing.models import BAKED_KEY, DOC_KEY, DOMAINS_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY, as_json
 from irkit.ops.schemas import BODIES
 from irkit.verification.laws import law_7_signature
@@ -80,9 +81,10 @@ def read_model(
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     for name, blob in blobs.items():
         define(scope, name, constant(blob))
-    reader = Reader(
-        Files(folder, store), types, functions, Known(free), functools.partial(budget_of, model), noted=noted, form=form
-    )
+    metadata = {readable(p.key): readable(p.value) for p in model.metadata_props}
+    files = Files(folder, store, metadata.pop(IDENTITY_KEY, None))
+    budget = functools.partial(budget_of, model)
+    reader = Reader(files, types, functions, Known(free), budget, noted=noted, form=form)
     reader.fill(proto, scope, Frame(opsets))
     results: list[Value] = []
     for output in proto.output:
@@ -90,7 +92,6 @@ def read_model(
         if found is None:
             raise LoadError(f"the output {output.name!r} is an optional value that was left out")
         results.append(found)
-    metadata = {readable(p.key): readable(p.value) for p in model.metadata_props}
     metadata.pop(DOMAINS_KEY, None)
     foreign = {name: number for name, number in sorted(opsets.items()) if number > 1 and name not in known_domains()}
     if foreign:

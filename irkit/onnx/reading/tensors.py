@@ -14,6 +14,7 @@ from onnx import SparseTensorProto, TensorProto
 from irkit.core.blobs import COPIED, Blob, blob, owned_blob
 from irkit.core.types import DType
 from irkit.errors import LoadError
+from irkit.onnx.writing.identities import require_written_together
 from irkit.onnx.writing.tensors import unpacked_bits
 from irkit.support.counts import count_text
 from irkit.support.stored_files import Place, StoredFile, opened_file
@@ -33,19 +34,22 @@ class Files:
     """The files beside one model, each opened once, and only where it lies in the model's own folder.
 
     Hubs keep files in a store and give a folder of links into it: `store` is the folder that a link to the model itself
-    leads to, and links to weights may lead there too.
+    leads to, and links to weights may lead there too. `identity` is that of the weights' file, if the model says it.
     """
 
-    def __init__(self, folder: Path | None, store: Path | None = None) -> None:
+    def __init__(self, folder: Path | None, store: Path | None = None, identity: str | None = None) -> None:
         self.folder = folder
         self.store = store
+        self.identity = identity
         self._opened: dict[str, StoredFile] = {}
         self._sources: dict[Hashable, object] = {}
 
     def file(self, location: str, where: str) -> StoredFile:
-        """A file by its place in the folder. Raises LoadError for a path that leaves it."""
+        """A file by its place in the folder. Raises LoadError for a path that leaves it, and for another model's."""
         if location not in self._opened:
-            self._opened[location] = opened_file(self._path(location, where), where)
+            opened = opened_file(self._path(location, where), where)
+            require_written_together(opened, self.identity)
+            self._opened[location] = opened
         return self._opened[location]
 
     def source(self, *place: Hashable) -> object:

@@ -54,11 +54,15 @@ def summed_in_halves(value: Value) -> Value | None:
     for high, low in (value.inputs, value.inputs[::-1]):
         if low is None or high is None or low.op != "ReduceSum" or high.op != "Mul":
             continue
-        part = low.inputs[0]
-        masked = part is not None and part.op == "BitwiseAnd" and any(is_number(v, HALF - 1) for v in part.inputs)
-        if masked and any(is_number(v, HALF) for v in high.inputs):
+        if is_sum_of_lower(low) and any(is_number(v, HALF) for v in high.inputs):
             return low
     return None
+
+
+def is_sum_of_lower(value: Value) -> bool:
+    """True for the sum of the lower 32 bits of int64."""
+    part = value.inputs[0]
+    return part is not None and part.op == "BitwiseAnd" and any(is_number(v, HALF - 1) for v in part.inputs)
 
 
 def is_in_halves(value: Value) -> bool:

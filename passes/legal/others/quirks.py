@@ -16,7 +16,40 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.pattern import attribute_of
 from passes.analysis.questions import operand
+from passes.legal.float64.functions import log_softmax
 from passes.legal.float64.recurrent import USUAL
+from passes.legal.others.exact_integers import (
+    bounded_by_negatives,
+    chosen_by_product,
+    clipped_by_bounds,
+    compared_by_differences,
+    compares_large,
+    convolved_in_runs,
+    convolves_many,
+    divided_exactly,
+    extreme_by_halves,
+    extremes_large,
+    has_large,
+    is_between,
+    is_large_choice,
+    is_long_sum,
+    is_of_integers,
+    is_power_of_integers,
+    is_sum_of_64_bits,
+    is_unsigned,
+    mean_by_sum,
+    mean_of_known,
+    multiplied_in_runs,
+    multiplied_out,
+    multiplies_many,
+    power_by_products,
+    remainder_exactly,
+    shifted_by_halves,
+    shifts_large,
+    sign_or_size,
+    summed_by_running,
+    summed_of_others,
+)
 from passes.legal.others.expansions import (
     Expansion,
     attention,
@@ -55,6 +88,7 @@ from passes.legal.others.expansions import (
     square_by_neighbour,
     squeezed_by_lookup,
 )
+from passes.legal.others.exponentials import log_sum_exp, may_be_far, softplus_of_near
 from passes.legal.others.integers import (
     is_in_halves,
     is_of_bytes,
@@ -69,8 +103,11 @@ from passes.targets.measured import OPENVINO, REFERENCE, TRACT
 OV, TR, RE = "2026.4.1", "0.23.9", "1.23.2"
 """The versions in which the quirks were seen."""
 
-SQUARELESS = frozenset((DType.INT16, DType.INT64, DType.UINT16, DType.UINT32, DType.UINT64))
-"""Integers that tract has no square of."""
+SQUARELESS = frozenset((DType.INT16, DType.INT32, DType.INT64, DType.UINT16, DType.UINT32, DType.UINT64))
+"""Integers that tract has no square of, or one that ends at the greatest."""
+
+ROUNDS_INTEGERS = "OpenVINO makes float32 of integers where it"
+"""How reasons begin."""
 
 
 @attrs.frozen
@@ -145,6 +182,52 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("halves_of_int64", ("Add",), "the sums of the upper and of the lower 32 bits of int64",
                     "OpenVINO computes int64 in 32 bits, so that the halves of a number are lost", "one ReduceSum",
                     is_in_halves, version=OV), summed_at_once),
+        Other(Quirk("large_compared", ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"),
+                    "integers that may be beyond 2^24, both of them", f"{ROUNDS_INTEGERS} compares them",
+                    "Max, Sub, and a comparison with 0", compares_large, version=OV), compared_by_differences),
+        Other(Quirk("large_clipped", ("Clip", "Relu"), "integers that may be beyond 2^24",
+                    f"{ROUNDS_INTEGERS} clips them", "Max and Min", has_large, version=OV), clipped_by_bounds),
+        Other(Quirk("large_between", ("Max", "Min"), "of integers that may be beyond 2^24, a Min or Max",
+                    "OpenVINO makes a Clip of it, in float32", "negatives between", is_between, version=OV),
+              bounded_by_negatives),
+        Other(Quirk("large_chosen", ("Where",), "integers that may be beyond 2^24",
+                    "OpenVINO makes one step of a Where and what is computed of it, in float32", "Add, Sub, Mul",
+                    is_large_choice, version=OV), chosen_by_product),
+        Other(Quirk("large_shifted", ("BitShift",), "direction=RIGHT, integers that may be beyond 2^24",
+                    f"{ROUNDS_INTEGERS} shifts them", "both halves shifted", shifts_large, version=OV),
+              shifted_by_halves),
+        Other(Quirk("products_of_bytes", ("MatMulInteger",), "sums of more than 256 products",
+                    "OpenVINO adds products of bytes in float32", "sums of 256 at most", multiplies_many, version=OV),
+              multiplied_in_runs),
+        Other(Quirk("convolution_of_bytes", ("ConvInteger",), "sums of more than 256 products",
+                    "OpenVINO adds products of bytes in float32", "sums of 256 at most", convolves_many, version=OV),
+              convolved_in_runs),
+        Other(Quirk("large_divided", ("Div",), "integers that may be beyond 2^24", f"{ROUNDS_INTEGERS} divides them",
+                    "a quotient, and that of what it leaves", has_large, version=OV), divided_exactly),
+        Other(Quirk("large_remainder", ("Mod",), "integers that may be beyond 2^24",
+                    f"{ROUNDS_INTEGERS} takes their remainders", "what quotients leave", has_large, version=OV),
+              remainder_exactly),
+        Other(Quirk("large_extremes", ("ReduceMax", "ReduceMin"), "integers that may be beyond 2^24",
+                    f"{ROUNDS_INTEGERS} looks for the greatest and the least", "both halves looked at",
+                    extremes_large, version=OV), extreme_by_halves),
+        Other(Quirk("sums_of_other_integers", ("ReduceL1", "ReduceSumSquare"), "integers",
+                    f"{ROUNDS_INTEGERS} adds them up", "ReduceSum", is_of_integers, version=OV), summed_of_others),
+        Other(Quirk("large_sums", ("ReduceSum",), "integers whose sum may be beyond 2^24",
+                    f"{ROUNDS_INTEGERS} adds them up", "the last of CumSum", is_long_sum, version=OV),
+              summed_by_running),
+        Other(Quirk("product_in_floats", ("MatMul",), "integers", f"{ROUNDS_INTEGERS} multiplies matrices of them",
+                    "sums of products", is_of_integers, version=OV), product_by_sums),
+        Other(Quirk("product_and_sum_in_floats", ("Gemm",), "integers",
+                    f"{ROUNDS_INTEGERS} multiplies matrices of them", "MatMul and Add", is_of_integers, version=OV),
+              multiplied_out),
+        Other(Quirk("power_in_floats", ("Pow",), "an integer raised to an integer",
+                    f"{ROUNDS_INTEGERS} raises them to a power", "products", is_power_of_integers, version=OV),
+              power_by_products),
+        Other(Quirk("size_of_unsigned", ("Abs", "Sign"), "uint32 and uint64",
+                    "OpenVINO takes integers without a sign for those with one", "the number itself, Where",
+                    is_unsigned, version=OV), sign_or_size),
+        Other(Quirk("mean_in_floats", ("ReduceMean",), "integers", f"{ROUNDS_INTEGERS} takes their mean",
+                    "ReduceSum and Div", is_of_integers, version=OV), mean_by_sum),
         Other(Quirk("gather_of_part", ("GatherElements",), "indices of other sizes than the data along other axes",
                     "OpenVINO takes GatherElements with indices of the data's sizes along all axes but one only",
                     "GatherND", has_other_sizes, version=OV), gather_elements),
@@ -190,14 +273,35 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
         Other(Quirk("product_of_integers", ("MatMul",), "integers of 64 bits, or of 32 without a sign",
                     "tract ends the process at MatMul of integers but int32", "sums of products",
                     lambda v: v.dtype in (DType.INT64, DType.UINT64, DType.UINT32), version=TR), product_by_sums),
-        Other(Quirk("square_of_integers", ("Mul", "Pow"), "a tensor by itself, of integers of 16 or 64 bits, or uint32",
-                    "tract makes a square of it, which it has for int8, uint8 and int32 only", "(x + 1) * x - x",
+        Other(Quirk("square_of_integers", ("Mul", "Pow"), "a tensor by itself, of integers of more than 8 bits",
+                    "tract makes a square of it, which it has for int8, uint8 and int32 only, and ends at the greatest "
+                    "int32 in that", "(x + 1) * x - x",
                     lambda v: v.dtype in SQUARELESS and is_square(v), version=TR), square_by_neighbour),
         Other(Quirk("sizes_as_data", ("CumSum", "ArgMax", "ArgMin", "TopK", "Sign", "NonZero", "Pad", "ScatterElements",
                                       "ScatterND", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"),
                     "int64 of sizes and Casts", "tract computes int64 that is cast, and sizes, in an element type of "
                     "its own, which this operator does not take", "int32, where that has room", has_sizes, version=TR),
               in_32_bits),
+        Other(Quirk("logarithm_of_softmax", ("LogSoftmax",), "always",
+                    "tract takes the logarithm of a Softmax, which is 0 for numbers far from the greatest",
+                    "differences of logarithms", lambda v: True, version=TR), log_softmax),
+        Other(Quirk("sum_that_overflows", ("ReduceLogSumExp",), "always",
+                    "tract takes exponentials of the numbers as they are, which overflow", "those of differences",
+                    lambda v: True, version=TR), log_sum_exp),
+        Other(Quirk("softplus_that_overflows", ("Softplus",), "numbers that may be above 10 to 40",
+                    "tract takes exponentials of the numbers as they are, which overflow", "the number itself there",
+                    may_be_far, version=TR), softplus_of_near),
+        Other(Quirk("squares_of_integers_added", ("ReduceSumSquare",), "integers",
+                    "tract makes squares of them, which end at the greatest number, and adds them up otherwise",
+                    "ReduceSum", is_of_integers, version=TR), summed_of_others),
+        Other(Quirk("size_of_integers_added", ("ReduceL1",), "int64", "tract adds int64 up in 32 bits", "ReduceSum",
+                    lambda v: v.dtype is DType.INT64, version=TR), summed_of_others),
+        Other(Quirk("mean_of_64_bits", ("ReduceMean",), "int64", "tract adds int64 up in 32 bits",
+                    "ReduceSum and Div, over sizes that are known", lambda v: v.dtype is DType.INT64, version=TR),
+              mean_of_known),
+        Other(Quirk("sums_of_64_bits", ("ReduceSum",), "int64 whose sum 32 bits may not hold, not cast",
+                    "tract adds int64 up in 32 bits", "the last of CumSum", is_sum_of_64_bits, version=TR),
+              summed_by_running),
         Other(Quirk("squeezed_axis", ("Squeeze",), "an axis that is computed",
                     "tract has Squeeze along axes that are constants only", "a Gather, of one element",
                     lambda v: (axes := operand(v, 1)) is not None and axes.blob is None, version=TR),
@@ -272,6 +376,15 @@ OTHERS: Mapping[str, tuple[Other, ...]] = MappingProxyType({
                     is_backwards, version=RE), scan_forwards),
         Other(Quirk("part_of_nothing", ("Pad",), "padding below zero", "the reference evaluator fails",
                     "a Slice and a Pad", has_negative, version=RE), sliced_and_padded),
+        Other(Quirk("logarithm_there", ("LogSoftmax",), "always",
+                    "the reference evaluator takes the logarithm of a Softmax, which is 0 for numbers far from the "
+                    "greatest", "differences of logarithms", lambda v: True, version=RE), log_softmax),
+        Other(Quirk("loss_there", ("SoftmaxCrossEntropyLoss",), "always",
+                    "the reference evaluator takes the logarithm of a Softmax, which is 0 for numbers far from the "
+                    "greatest", "ONNX's definition", lambda v: True, version=RE), by_definition),
+        Other(Quirk("sum_of_nothing", ("ReduceLogSumExp",), "rows of -inf",
+                    "the reference evaluator gives NaN for rows of -inf", "differences of what is finite",
+                    lambda v: True, version=RE), log_sum_exp),
         Other(Quirk("begun_windows", ("AveragePool",), "ceil_mode=1",
                     "the reference evaluator moves all windows where the last one is not whole", "windows laid out",
                     lambda v: bool(v.attribute("ceil_mode")), version=RE), laid_out_mean),

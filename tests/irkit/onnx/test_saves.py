@@ -14,14 +14,18 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 
 import irkit
 from irkit.core.ir import Graph
 from irkit.errors import LoadError, SerializeError, StaleError
-from irkit.onnx.weight_files import MARK, locations
+from irkit.onnx.onnx_ir import from_onnx_ir
+from irkit.onnx.shared_weights import write_models
+from irkit.onnx.weight_files import locations
+from irkit.onnx.writing.identities import MARK
 from irkit.support.files import atomic_write
-from tests.fuzz.kills import graph_of, number_in, save
+from tests.fuzz.kills import ROWS, graph_of, number_in, save
 
 ROOT = Path(__file__).parents[3]
 
@@ -67,6 +71,54 @@ def test_a_large_model_that_shares_weights_keeps_them(tmp_path: Path) -> None:
     (tmp_path / "copy.onnx").write_bytes(model.SerializeToString())
     save(2, tmp_path, "beside")
     assert "m.onnx.data" in names(tmp_path) and irkit.load(tmp_path / "copy.onnx").digest
+
+
+def test_weights_of_another_save_are_refused(tmp_path: Path) -> None:
+    """Another model's file of weights, of the same sizes, was once read without a word."""
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        save(number, tmp_path / str(number), "beside")
+    mixed = tmp_path / "1" / "m.onnx.data"
+    own = mixed.read_bytes()
+    mixed.write_bytes((tmp_path / "2" / "m.onnx.data").read_bytes())
+    with pytest.raises(LoadError, match=r"'m\.onnx\.data' holds the weights of another model, or of another save"):
+        irkit.load(tmp_path / "1" / "m.onnx")
+    with pytest.raises(LoadError, match="of another model"):
+        from_onnx_ir(onnx_ir.load(tmp_path / "1" / "m.onnx"))
+    mixed.write_bytes(own[:-1])
+    with pytest.raises(LoadError, match="ends at byte"):
+        irkit.load(tmp_path / "1" / "m.onnx")
+    mixed.write_bytes(own[:50])
+    with pytest.raises(LoadError):
+        irkit.load(tmp_path / "1" / "m.onnx")
+    mixed.write_bytes(own)
+    assert number_in(tmp_path / "1", "beside") == 1
+
+
+def test_equal_saves_are_equal_and_one_number_tells_models_over_one_file_apart(tmp_path: Path) -> None:
+    other = np.full((ROWS, ROWS), 1, np.float32)
+    other[7, 11] = 2
+    x = irkit.param(irkit.tensor("f32", "n", ROWS))
+    weights = {"first": np.ones((ROWS, ROWS), np.float32), "again": np.ones((ROWS, ROWS), np.float32), "other": other}
+    for name, weight in weights.items():
+        (tmp_path / name).mkdir()
+        made = Graph((x,), (irkit.op.MatMul(x, irkit.const(weight, name="w")),))
+        write_models({"m": (made, 20)}, tmp_path / name)
+    data = {name: (tmp_path / name / "weights.data").read_bytes() for name in weights}
+    assert data["first"] == data["again"] and data["first"] != data["other"]
+    (tmp_path / "other" / "weights.data").write_bytes(data["first"])
+    with pytest.raises(LoadError, match="of another model"):
+        irkit.load(tmp_path / "other" / "m.onnx")
+
+
+def test_what_another_program_wrote_of_a_model_is_read(tmp_path: Path) -> None:
+    """onnx hands metadata on, and writes a file of weights of its own."""
+    save(3, tmp_path, "beside")
+    onnx.save(onnx.load(tmp_path / "m.onnx"), tmp_path / "n.onnx", save_as_external_data=True, location="n.data")
+    graph = irkit.load(tmp_path / "n.onnx")
+    assert graph == irkit.load(irkit.to_proto(graph_of(3))) and graph.signature.metadata == ()
+    irkit.save(graph, tmp_path / "o.onnx", external=True)
+    assert irkit.load(tmp_path / "o.onnx") == graph
 
 
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:

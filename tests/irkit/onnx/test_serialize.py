@@ -31,7 +31,7 @@ from irkit.dims import Range
 from irkit.errors import RewriteError, SerializeError
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx import sessions
-from irkit.onnx.weight_files import MARK
+from irkit.onnx.writing.identities import MARK
 from irkit.onnx.writing.tensors import chunks, is_turned, packed_bits, tensor_proto, unpacked_bits
 from irkit.rewriting.numbering import share
 from irkit.support.files import write_together

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -155,6 +157,37 @@ def test_one_saved_program_reads_prompts_and_goes_on(tmp_path: Path) -> None:
     loaded = lowering.load_generation(tmp_path)
     for asked in (prompt(2, 5, 2), prompt(1, 1)):
         assert torch.equal(loaded.generate(**asked, **OPTIONS), llama().generate(**asked, **OPTIONS))
+
+
+def test_programs_of_an_earlier_save_do_not_answer(tmp_path: Path) -> None:
+    """The first program that takes a call answers, and that was once one that another model had left."""
+    lowering.generation(generator_named("MistralForCausalLM").model()).save(tmp_path)
+    for name in ("decode", "prefill"):
+        (tmp_path / f"{name}.kept").write_bytes((tmp_path / f"{name}.onnx").read_bytes())
+    made().save(tmp_path)
+    assert [each.name for each in tmp_path.glob("*.onnx")] == ["model.onnx"]
+    loaded = lowering.load_generation(tmp_path)
+    assert torch.equal(loaded.generate(**prompt(2, 5), **OPTIONS), llama().generate(**prompt(2, 5), **OPTIONS))
+    (tmp_path / "decode.kept").rename(tmp_path / "decode.onnx")
+    with pytest.raises(LoadError, match=r"decode\.onnx and model\.onnx are of two saves"):
+        lowering.load_generation(tmp_path)
+    (tmp_path / "model.onnx").unlink()
+    with pytest.raises(LoadError, match=r"prefill\.onnx is missing, which decode\.onnx was saved with"):
+        lowering.load_generation(tmp_path)
+    (tmp_path / "prefill.kept").rename(tmp_path / "step_1.onnx")
+    with pytest.raises(LoadError, match=r"prefill\.onnx is missing"):
+        lowering.load_generation(tmp_path)
+
+
+def test_a_saved_generation_with_the_weights_of_another_model_is_refused(tmp_path: Path) -> None:
+    other = copy.deepcopy(llama())
+    with torch.no_grad():
+        other.lm_head.weight[3, 5] += 1
+    made().save(tmp_path / "first")
+    lowering.generation(other).save(tmp_path / "second")
+    shutil.copy(tmp_path / "first" / "weights.data", tmp_path / "second")
+    with pytest.raises(LoadError, match=r"'weights\.data' holds the weights of another model"):
+        lowering.load_generation(tmp_path / "second")
 
 
 def test_folders_without_a_generation_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from transformers.exporters.base import ExportedModel
 import irkit
 import irkit.transformers
 from irkit.doors.to_onnx import to_onnx
-from irkit.errors import ContractError, LoadError
+from irkit.errors import ContractError, LoadError, StaleError
 from irkit.onnx.load import load
 from lowering.decoding.program_files import KEY
 from lowering.errors import CaptureError
@@ -75,6 +77,42 @@ def test_an_export_is_called_saved_read_and_saved_again(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "second" / "export.json").read_text())
     assert manifest["export_format"] == "irkit"
     assert dict(load(tmp_path / "second" / "model.onnx").signature.metadata)[KEY]
+
+
+def test_files_of_two_exports_that_were_mixed_are_refused(tmp_path: Path) -> None:
+    """The weights of another model of the same sizes were once read without a word."""
+    exported().save_pretrained(tmp_path / "first")
+    other = copy.deepcopy(llama())
+    with torch.no_grad():
+        for each in other.parameters():
+            each.mul_(1.5)
+    config = irkit.transformers.IrkitConfig(dynamic=True)
+    AutoHfExporter.from_config(config).export(other, prompt(2, 5, 2), config).save_pretrained(tmp_path / "second")
+    read = irkit.transformers.IrkitExporter.load_program(tmp_path / "second" / "model.onnx")
+    shutil.copy(tmp_path / "first" / "model.onnx.data", tmp_path / "second")
+    with pytest.raises(LoadError, match=r"'model\.onnx\.data' holds the weights of another model"):
+        ExportedModel.from_pretrained(tmp_path / "second")
+    with pytest.raises(LoadError, match="of another model"):
+        read.save(tmp_path / "third.onnx")
+    shutil.copy(tmp_path / "first" / "model.onnx", tmp_path / "second")
+    with pytest.raises(StaleError, match=r"model\.onnx was written again after it was read"):
+        read.save(tmp_path / "third.onnx")
+    assert not (tmp_path / "third.onnx").exists()
+    data = tmp_path / "first" / "model.onnx.data"
+    data.write_bytes(data.read_bytes()[:-4096])
+    with pytest.raises(LoadError, match="ends at byte"):
+        ExportedModel.from_pretrained(tmp_path / "first")
+
+
+def test_a_program_that_is_copied_has_its_weights_under_another_name(tmp_path: Path) -> None:
+    exported().save_pretrained(tmp_path / "first")
+    kind = irkit.transformers.IrkitExporter
+    kind.load_program(tmp_path / "first" / "model.onnx").save(tmp_path / "again.onnx")
+    asked = prompt(3, 7, 1)
+    found = kind.load_program(tmp_path / "again.onnx")(**asked)
+    with torch.no_grad():
+        torch.testing.assert_close(found.logits, llama()(**asked).logits, rtol=1e-4, atol=1e-5)
+    assert {each.name for each in tmp_path.iterdir()} == {"first", "again.onnx", "again.onnx.data"}
 
 
 def test_a_program_in_a_file_says_what_it_does_not_take(tmp_path: Path) -> None:

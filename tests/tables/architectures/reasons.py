@@ -58,11 +58,11 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
     (r"(colpali|paligemma)\b", "differ by more", "transformers", LOOKS_AHEAD.format("modeling_gemma.py:228")),
     (
         r"phaser$",
-        r"CPU seconds|in every round",
+        r"CPU seconds|in every round|was to vary",
         "irkit",
-        "filtering.py:1285 loops over the samples, and reads a list of tensors at a place that hangs on the round "
-        "(filtering.py:1286). Unrolled that takes too long; rewrite=True keeps the place of the first round as a "
-        "condition, which no other round meets",
+        "filtering.py:1285 loops over the samples, and reads lists of 16,000 tensors of one memory at places that hang "
+        "on the round (filtering.py:1286). Unrolled that takes too long, and so it does with rewrite=True, which links "
+        "each of these tensors with each other (lowering/control_flow/shared_memory.py)",
     ),
     (
         r"Vad$",
