@@ -65,7 +65,9 @@ class Surroundings:
         for path, each in modules:
             inside = f"{path}." if path else ""
             held = [(n, v) for n, v in each.__dict__.items() if type(v) not in INERT and n not in TABLES]
-            pending += [(f"{inside}{n}", v) for n, v in held if not (type(v) in CONTAINERS and not v)]
+            pending += [
+                (f"{inside}{n}" if n != "forward" else "", v) for n, v in held if not (type(v) in CONTAINERS and not v)
+            ]
         walk.go(pending)
         contents = [(name, each, copied(each)) for name, each in walk.contents]
         misses = [(each, each.cache_info().misses) for each in walk.remembering]
@@ -143,6 +145,8 @@ class Walk:
         """What something holds in which something may be changed, by what it is called."""
         kind = type(each)
         if kind in CONTAINERS:
+            if kind is dict and "__builtins__" in each:
+                return ()  # the names of a module of Python: functions lead to those that they use
             if id(each) not in self.known:
                 self.contents.append((name, each))
             inside = each.items() if kind in DICTS else ((name, held) for held in each)
@@ -162,8 +166,9 @@ class Walk:
         if isinstance(each, functools.partial):
             return (name, each.func), (name, each.args), (name, each.keywords)
         if isinstance(each, REMEMBERS):
-            self.remembering.append(each)
-            return [(name, each.__wrapped__)]
+            users = is_users(each.__module__)
+            self.remembering += [each] if users else []
+            return [(name, each.__wrapped__)] if users else ()
         of = f"{each.__module__}."
         if of.startswith("torch."):
             return ()
