@@ -204,9 +204,9 @@ def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> It
     """The attributes of a module and its children that hold other tensors or numbers than before, and, of the user's
     modules, other truth values and texts; `before` has what each dict, list and set held by its identity."""
     for path, each in module.named_modules():
-        known, words = before.get(id(each.__dict__)), is_users(type(each).__module__)
+        known, words = before.get(id(each.__dict__), each.__dict__), is_users(type(each).__module__)
         inside = f"{path}." if path else ""
-        for name, value in each.__dict__.items() if known is not None else ():
+        for name, value in each.__dict__.items():
             held = [held for held in containers(value) if id(held) in before]
             if name in TENSORS and value:
                 known_tensors = before.get(id(value), {})

@@ -143,9 +143,9 @@ def training_state_kept(
     begun = Begun()
     for parameter, total in () if training is None else training.sums:
         parameter.grad = total
-    reset = resets_noted(found)
+    noted: set[int] = set()
     try:
-        with reset as noted:
+        with resets_noted(found, noted):
             yield begun
     finally:
         begun.optimizers += [
@@ -220,10 +220,9 @@ class Leaves:
 
 
 @contextmanager
-def resets_noted(optimizers: Iterable[Optimizer]) -> Iterator[set[int]]:
-    """A block in which it is noted of which parameters the gradients are dropped while there are none: each call does
+def resets_noted(optimizers: Iterable[Optimizer], noted: set[int]) -> Iterator[None]:
+    """A block in which it is `noted` of which parameters the gradients are dropped while there are none: each call does
     so before it adds to them."""
-    noted: set[int] = set()
 
     def zero_grad(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
         noted.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is None)
@@ -233,7 +232,7 @@ def resets_noted(optimizers: Iterable[Optimizer]) -> Iterator[set[int]]:
     for each in own:
         each.__dict__["zero_grad"] = partial(zero_grad, each)
     try:
-        yield noted
+        yield
     finally:
         for each in own:
             del each.__dict__["zero_grad"]
