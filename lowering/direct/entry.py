@@ -29,6 +29,7 @@ from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
+from lowering.direct.data import generator_kept
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
@@ -155,7 +156,7 @@ def eager_error_of(request: Request, training: Training) -> Exception | None:
         if training.records or present.optimizers:
             blocks.enter_context(contents_kept(module, present))
         blocks.enter_context(torch.set_grad_enabled(training.records))
-        blocks.enter_context(torch.random.fork_rng(devices=[]))
+        blocks.enter_context(generator_kept())
         blocks.enter_context(keep_unchanged(module, parts))
         blocks.enter_context(training_state_kept(module, parts=parts))
         try:

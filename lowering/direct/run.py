@@ -39,7 +39,7 @@ from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
-from lowering.direct.data import DRAWN, generator_kept
+from lowering.direct.data import DRAWN, OUTSIDE, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
@@ -216,7 +216,7 @@ def run_once(
         blocks.callback(lambda: undisguise(*tracer.disguised))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
-        blocks.enter_context(generator_kept())
+        by_python = blocks.enter_context(generator_kept())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(follow_modules(tracer, parts.modules))
         blocks.enter_context(reuse_equal_modules(tracer))
@@ -234,7 +234,7 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    changed = (*begun.in_words(attributes), *map(DRAWN.format, tracer.drawn))
+    changed = (*begun.in_words(attributes), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python))
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
     return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
 

@@ -211,6 +211,8 @@ def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> It
             if name in TENSORS and value:
                 known_tensors = before.get(id(value), {})
                 yield from (f"{inside}{n}" for n in value if known_tensors.get(n) is None and value[n] is not None)
+            elif name == "training":
+                yield from [f"{inside}{name}"] if value is not known.get(name) else []
             elif name not in OWN and (
                 is_other(value, known.get(name), words) or any(differs(h, before[id(h)], words) for h in held)
             ):

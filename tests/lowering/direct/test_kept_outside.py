@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 import torch
 
@@ -284,3 +286,38 @@ def test_flags_hooks_and_gradients_are_put_back() -> None:
     assert all(each.requires_grad and not each._backward_hooks for each in model.parameters())
     for parameter, (gradient, content) in zip(model.parameters(), gradients, strict=True):
         assert parameter.grad is gradient and torch.equal(gradient, content)
+
+
+# ---------------------------------------------------------------------------------------------- settings of all
+
+
+def drawing(x: torch.Tensor) -> Any:
+    torch.set_default_dtype(torch.float64)
+    return x * random.random() * float(np.random.rand())
+
+
+def test_numbers_of_python_and_numpy_are_told_and_their_generators_put_back() -> None:
+    before = random.getstate(), str(np.random.get_state()), torch.get_default_dtype()
+    program = irkit.to_onnx(drawing, (torch.ones(3, 4),), dynamic_shapes=ROWS, capture="direct")
+    assert (random.getstate(), str(np.random.get_state()), torch.get_default_dtype()) == before
+    told = [note for note in program.report.notes if "drawn at the export" in note]
+    assert [note.split()[2] for note in told] == ["random", "numpy.random"]
+    expected = random.random() * float(np.random.rand())  # the numbers that come next, which the capture drew
+    torch.testing.assert_close(program(torch.ones(2, 4)), torch.full((2, 4), expected))
+
+
+def test_a_model_that_leaves_training_mode_is_told() -> None:
+    class Once(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(4)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            y = self.norm(x)
+            self.eval()
+            return y
+
+    model = Once()
+    program = irkit.to_onnx(model, (torch.randn(3, 4),), dynamic_shapes=ROWS, capture="direct")
+    assert any("sets training, norm.training" in note for note in program.report.notes)
+    assert model.training and model.norm.training
