@@ -141,6 +141,9 @@ def training_state_kept(
     states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
     begun = Begun()
+    for group in [group for each in found for group in each.param_groups] if training is not None else []:
+        if group.get("fused"):
+            group["fused"] = False  # one kernel for all that a step does: the same in operators that are known
     for parameter, total in () if training is None else training.sums:
         parameter.grad = total
     noted: set[int] = set()
