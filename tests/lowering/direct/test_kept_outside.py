@@ -157,6 +157,14 @@ def test_what_a_model_keeps_elsewhere_is_told_and_put_back(name: str) -> None:
     assert program.check(2) and same(before, now())
 
 
+@pytest.mark.parametrize("make", [of_a_variable, of_globals])
+def test_the_same_is_told_where_torch_export_captures(make: Any) -> None:
+    model, now = make()
+    before = copy.deepcopy(now())
+    program = irkit.to_onnx(model, (torch.randn(3, 4),), capture="torch.export")
+    assert same(before, now()) and any("sets" in note for note in program.report.notes)
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_what_a_model_keeps_elsewhere_is_put_back_where_it_raises(error: type[BaseException]) -> None:
     seen, total, held = [], torch.zeros(4), Held()
