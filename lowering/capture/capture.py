@@ -59,6 +59,7 @@ from lowering.capture.guards.guards import (
 )
 from lowering.capture.inputs.calls import Parameters, as_module, bind, name_of, named_leaves, rename_leaves
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
+from lowering.capture.inputs.training import Begun
 from lowering.capture.patches.zero_questions import Heard
 from lowering.capture.torch_export import AnotherWay, Attempt, Request, exported_somehow
 from lowering.capture.transforms import carried_out
@@ -351,7 +352,7 @@ def traced(
         metas = metas_of_program(program)
         guards = with_divisors(found.guards, found.range_constraints, metas, heard.divisors)
         found = attrs.evolve(found, numbers=by_name, parameters=call.parameters, guards=guards)
-        found = with_notes(found, module, notes)
+        found = with_notes(found, module, [*notes, *Begun().in_words(heard.changed)])
         found = with_lines(found, heard)
         asked = heard.questions
         found = widen_sizes(found, request, asked) if options.widen else refuse_zeros(found, asked)

@@ -235,7 +235,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
     with ExitStack() as stack:
         stack.enter_context(patch_torch(occasion))  # first: it lets one thread at a time at the module
-        stack.enter_context(keep_unchanged(request.module))
+        changes = stack.enter_context(keep_unchanged(request.module))
         if call.is_variable:
             stack.enter_context(flat_signature(request.module, call))
         # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
@@ -253,7 +253,9 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
         raised.refuse(occasion.heard)
-        return carried_out(program), occasion.heard
+        found = carried_out(program)
+    occasion.heard.changed.extend(changes)
+    return found, occasion.heard
 
 
 def for_torch(request: Request) -> Any:

@@ -3,10 +3,12 @@ Numbers that a model draws from a seed of its own stand here, too."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import sympy
 import torch
 from torch.utils import _pytree as pytree
@@ -129,12 +131,37 @@ DRAWN = "random numbers are drawn anew in each call, not from the seed of the mo
 """The note of draws that hang on a seed that the model sets, or on a generator of its own."""
 
 
+OUTSIDE = "numbers of {} are those that were drawn at the export: draw by torch for other ones in each call"
+"""The note of draws by Python's or NumPy's generator of all, which torch cannot see."""
+
+
 @contextmanager
-def generator_kept() -> Iterator[None]:
-    """A block in which torch's generator of random numbers is seeded with SEED; afterwards it is as it was before."""
+def generator_kept() -> Iterator[list[str]]:
+    """A block in which torch's generator of random numbers is seeded with SEED; afterwards it is as it was before, and
+    so are those of Python and NumPy, and the default element type. It is given the list of those two that were asked
+    for numbers, which is empty before."""
+    drawn: list[str] = []
+    python, numpy, dtype = random.getstate(), np.random.get_state(legacy=False), torch.get_default_dtype()
+    held = held_numbers(numpy)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(SEED)
-        yield
+        try:
+            yield drawn
+        finally:
+            if random.getstate() != python:
+                random.setstate(python)
+                drawn.append("random")
+            if held_numbers(np.random.get_state(legacy=False)) != held:
+                np.random.set_state(numpy)
+                drawn.append("numpy.random")
+            if torch.get_default_dtype() != dtype:
+                torch.set_default_dtype(dtype)
+
+
+def held_numbers(state: Any) -> tuple[Any, ...]:
+    """The state of NumPy's generator of all in a form that can be compared."""
+    inner = {key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in state["state"].items()}
+    return state["bit_generator"], inner, state.get("has_gauss"), state.get("gauss")
 
 
 def seeded_draw(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import Any
 
@@ -29,6 +29,7 @@ from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
+from lowering.direct.data import generator_kept
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
@@ -145,23 +146,29 @@ def eager_error(request: Request) -> Exception | None:
 
 def eager_error_of(request: Request, training: Training) -> Exception | None:
     """The same, with gradients recorded or not."""
-    module = request.module
-    held = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
+    module, parts, present = request.module, request.parts, Training.present(request.module)
+    outside = [each for each in parts.around.tensors if each.layout is torch.strided]
+    held = [(each, each._version, each.detach().clone()) for each in (*module.buffers(), *outside)]
     leaves = [copy_leaf(leaf.value) for leaf in request.leaves]
     args, kwargs = pytree.tree_unflatten(leaves, request.spec)
-    random, own = torch.random.fork_rng(devices=[]), keep_unchanged(module)
-    all_kept = contents_kept(module, training) if training.records else nullcontext()
-    patched = patch_torch(Occasion("example"))  # a module that converts itself shall have what it had
-    with patched, all_kept, torch.set_grad_enabled(training.records), random, own, training_state_kept(module):
+    with ExitStack() as blocks:
+        blocks.enter_context(patch_torch(Occasion("example")))  # a module that converts itself shall have what it had
+        if training.records or present.optimizers:
+            blocks.enter_context(contents_kept(module, present))
+        blocks.enter_context(torch.set_grad_enabled(training.records))
+        blocks.enter_context(generator_kept())
+        blocks.enter_context(keep_unchanged(module, parts))
+        blocks.enter_context(training_state_kept(module, parts=parts))
         try:
             module(*args, **kwargs)
         except Exception as error:
             return error
         finally:
-            for buffer, version, content in held if not training.records else ():
+            for tensor, version, content in held:
                 # batch norms write on the quiet
-                if buffer._version != version or not torch.equal(dense(buffer), dense(content)):
-                    buffer.copy_(content)
+                if tensor._version != version or not torch.equal(dense(tensor), dense(content)):
+                    with torch.no_grad():
+                        tensor.copy_(content)
     return None
 
 

@@ -26,6 +26,7 @@ from irkit import dims
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
+from lowering.capture.patches.set_data import set_to_itself, sets_memory
 from lowering.direct.control import higher_order
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
@@ -47,7 +48,6 @@ from lowering.records.torch_internals import views_by_their_functions
 
 LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
 """What gives the content of a tensor to Python or NumPy, and what stands for it."""
-SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -255,13 +255,8 @@ class Functions(OfTracer, TorchFunctionMode):
         if isinstance(func, torch._ops.HigherOrderOperator) and func is not custom_function_call:
             with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
                 return higher_order(self.own, func, args, kwargs or {})
-        if func in SHARING or getattr(func, "__name__", "") in ("set_", "set_.source_Tensor"):
-            raise CaptureError(
-                f"the model makes one tensor share the memory of another by {SHARING.get(func, 'Tensor.set_')}, "
-                "which no graph of values can say",
-                source=self.own.line(),
-                hint="assign the variable or the attribute (y = x), or copy the content (y.copy_(x))",
-            )
+        if sets_memory(func):
+            return set_to_itself(func, args, self.own.line)
         if func in LEAVING and type(args[0]) is Traced:
             return LEAVING[func](args[0])
         if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):

@@ -39,7 +39,7 @@ from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
-from lowering.direct.data import DRAWN, generator_kept
+from lowering.direct.data import DRAWN, OUTSIDE, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
@@ -87,8 +87,8 @@ class Inputs:
 
 @attrs.frozen(eq=False)
 class Run:
-    """One run: what the tracer met, the inputs, the leaves and structure of the model's result, and, in words, what the
-    model changed of itself that no call of a program does."""
+    """One run: what the tracer met, the inputs, the leaves and structure of the model's result, in words, what the
+    model changed of itself that no call of a program does, and the parameters that it `left` gradients at."""
 
     request: Request
     tracer: Tracer
@@ -98,6 +98,7 @@ class Run:
     registered: Definitions
     training: Training
     changed: tuple[str, ...] = ()
+    left: tuple[torch.Tensor, ...] = ()
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -145,6 +146,9 @@ def run(
             training = training.recording()
             continue
         runs.append(found)  # its tensors live on, so that no other has their identity
+        if found.left and trial is None and not training.sums and not request.options.live:
+            training = training.adding_to(found.left)
+            continue
         if found.tracer.unequal:
             likes = Likes()
             continue
@@ -186,7 +190,7 @@ def run_once(
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
     names = parts.names
-    known_names = {**names, **training.names(names, names), **request.weights.names}
+    known_names = {**names, **training.names({**parts.around.names, **names}, names), **request.weights.names}
     tracer = Tracer(request.options, known_names, request.weights)
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
@@ -212,7 +216,7 @@ def run_once(
         blocks.callback(lambda: undisguise(*tracer.disguised))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
-        blocks.enter_context(generator_kept())
+        by_python = blocks.enter_context(generator_kept())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(follow_modules(tracer, parts.modules))
         blocks.enter_context(reuse_equal_modules(tracer))
@@ -230,10 +234,9 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    changed = [SET.format(some_of(attributes))] if attributes else []
-    changed += [BEGUN.format(each) for each in begun]
-    changed += [DRAWN.format(line) for line in tracer.drawn]
-    return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), training, tuple(changed))
+    changed = (*begun.in_words(attributes), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python))
+    classes, left = definitions(request.spec, spec), tuple(begun.gradients)
+    return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
 
 
 def rebind_buffers(tracer: Tracer, request: Request) -> None:
@@ -268,17 +271,6 @@ def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor)
             hint="write it in place: self.buffer.copy_(...)",
         )
     memory.last = content
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first names of several, and how many there are more."""
-    rest = [f"{len(names) - FEW} more"] if len(names) > FEW else []
-    return ", ".join([*names[:FEW], *rest])
-
-
-FEW = 4
-SET = "the model, when it is called, sets {}, and the program does not: each of its calls finds what was there at first"
-BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
 
 
 # ---------------------------------------------------------------------------------------------- inputs

@@ -20,7 +20,7 @@ from irkit.errors import ContractError, EvaluateError, IrkitError
 from irkit.rewriting.numbering import is_random
 from irkit.support.arguments import require_count
 from lowering.capture.inputs.calls import as_module
-from lowering.capture.inputs.contents import keep_unchanged
+from lowering.capture.inputs.contents import Parts, keep_unchanged
 from lowering.capture.inputs.scalars import as_numbers
 from lowering.capture.inputs.training import (
     Training,
@@ -178,8 +178,11 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
     start, held = program.lowered.initial_state, Training.present(owner)
     written = {name: tensor for name, tensor in held.named_tensors(owner).items() if name in start}
     leaves = captured.leaves_of(args, kwargs)
+    parts = Parts.of(owner)
+    around = tensors_kept(each for each in parts.around.tensors if each.layout is torch.strided)
     own = contents_kept(owner, held) if captured.records or held.optimizers else tensors_kept(written.values())
-    with own, keep_unchanged(owner), training_state_kept(owner), patch_torch(Occasion("comparison")):
+    kept = keep_unchanged(owner, parts), training_state_kept(owner, parts=parts)
+    with around, own, kept[0], kept[1], patch_torch(Occasion("comparison")):
         with torch.no_grad():
             for name, tensor in written.items():
                 tensor.copy_(start[name])

@@ -17,7 +17,8 @@ from irkit.dims.choice import negation
 from irkit.errors import IrkitError
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
-from lowering.capture.inputs.contents import Contents, by_key, restore
+from lowering.capture.inputs.containers import by_key, restore
+from lowering.capture.inputs.contents import Contents
 from lowering.capture.inputs.side_effects import reached_from
 from lowering.direct.caches import Unequal, Unmet
 from lowering.direct.control import as_value, conditions_within, inside, stand_in

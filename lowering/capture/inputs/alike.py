@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.inputs.contents import CONTAINERS, OWN, Contents, Parts, modules_below
+from lowering.capture.inputs.containers import CONTAINERS
+from lowering.capture.inputs.contents import OWN, Contents, Parts, modules_below
 
 SIMPLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format

@@ -16,7 +16,7 @@ import torch
 
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
-from lowering.capture.inputs.contents import restore
+from lowering.capture.inputs.containers import restore
 from lowering.capture.torchscript.modules import function_of, owner_of, without_scripts
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Groups, Leaf

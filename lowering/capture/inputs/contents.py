@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -12,11 +11,9 @@ from typing import Any
 import attrs
 import torch
 
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
+from lowering.capture.inputs.surroundings import Surroundings, is_users
 from lowering.records.torch_internals import is_traceable_wrapper_subclass
-
-DICTS = frozenset((dict, OrderedDict))
-CONTAINERS = DICTS | {list, set}
-"""Containers whose contents come back after a model was traced."""
 
 
 @attrs.frozen(eq=False)
@@ -41,6 +38,11 @@ class Contents:
         others = [each for each in full if type(each) not in DICTS] if len(dicts) < len(full) else []
         keys, objects = list(chain.from_iterable(dicts)), list(objects_in(dicts, others))
         return cls(dicts, others, empty, [*map(len, dicts), *map(len, others)], keys, objects)
+
+    @property
+    def containers(self) -> Iterator[Any]:
+        """All of them."""
+        return chain(self.dicts, self.others, self.empty)
 
     def are_untouched(self) -> bool:
         """Whether all hold the very objects that they held, in the same order."""
@@ -69,13 +71,14 @@ def objects_in(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> Iterat
 @attrs.frozen(eq=False)
 class Parts:
     """A model as it stands: its modules with their paths, their buffers and parameters by name, the `names` of these
-    and of what they are made of, by identity, and the contents of all dicts, lists and sets."""
+    and of what they are made of, by identity, the contents of all dicts, lists and sets, and what is `around` it."""
 
     modules: Sequence[tuple[str, torch.nn.Module]]
     buffers: Mapping[str, torch.Tensor]
     parameters: Mapping[str, torch.Tensor]
     names: Mapping[int, str]
     contents: Contents
+    around: Surroundings
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Parts:
@@ -86,7 +89,8 @@ class Parts:
         contents = Contents.of(all_containers([each.__dict__ for _, each in modules]))
         tensors = (*buffers.items(), *parameters.items())
         names = {id(t): n for name, tensor in tensors for n, t in tensors_inside(name, tensor)}
-        return cls(modules, buffers, parameters, names, contents)
+        around = Surroundings.of(modules, contents.containers)
+        return cls(modules, buffers, parameters, names, contents, around)
 
 
 def tensors_inside(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
@@ -159,7 +163,9 @@ def keep_unchanged(
     Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
     themselves when they are first called, and an attribute that says so.
     """
-    contents = parts.contents if parts is not None else Contents.of(containers_of(module))
+    modules = modules_below(module) if parts is None else parts.modules
+    contents = Contents.of(containers_of(module)) if parts is None else parts.contents
+    around = Surroundings.of(modules, contents.containers) if parts is None else parts.around
     changes: list[str] = []
 
     def put_back() -> None:
@@ -173,12 +179,16 @@ def keep_unchanged(
     except BaseException:
         if not contents.are_untouched():
             put_back()
+        around.put_back()
         raise
-    if not contents.are_untouched():
-        try:
-            touched()
-        finally:
-            put_back()
+    try:
+        if not contents.are_untouched():
+            try:
+                touched()
+            finally:
+                put_back()
+    finally:
+        changes.extend(each for each in around.put_back() if each not in changes)
 
 
 def containers_of(module: torch.nn.Module) -> list[Any]:
@@ -191,70 +201,23 @@ OWN = frozenset(torch.nn.Module().__dict__)
 
 
 def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
-    """The attributes of a module and its children that hold other tensors or numbers than before; `before` has what
-    each dict, list and set held by its identity."""
+    """The attributes of a module and its children that hold other tensors or numbers than before, and, of the user's
+    modules, other truth values and texts; `before` has what each dict, list and set held by its identity."""
     for path, each in module.named_modules():
-        known = before.get(id(each.__dict__))
-        for name, value in each.__dict__.items() if known is not None else ():
-            inside = (differs(held, before[id(held)]) for held in containers(value) if id(held) in before)
-            if name not in OWN and (differs({name: value}, known) or any(inside)):
-                yield f"{path}.{name}" if path else name
+        known, words = before.get(id(each.__dict__), each.__dict__), is_users(type(each).__module__)
+        inside = f"{path}." if path else ""
+        for name, value in each.__dict__.items():
+            held = [held for held in containers(value) if id(held) in before]
+            if name in TENSORS and value:
+                known_tensors = before.get(id(value), {})
+                yield from (f"{inside}{n}" for n in value if known_tensors.get(n) is None and value[n] is not None)
+            elif name == "training":
+                yield from [f"{inside}{name}"] if value is not known.get(name) else []
+            elif name not in OWN and (
+                is_other(value, known.get(name), words) or any(differs(h, before[id(h)], words) for h in held)
+            ):
+                yield f"{inside}{name}"
 
 
-def differs(held: Any, before: Any) -> bool:
-    """Whether a dict, list or set has other tensors or numbers in it than before."""
-    known = by_key(before)
-    return any(not same_number(known.get(key), value) and counts(value) for key, value in by_key(held).items())
-
-
-def by_key(held: Any) -> Mapping[Any, Any]:
-    """What a dict, list or set holds, by its key, its place, or itself."""
-    return (
-        held
-        if isinstance(held, dict)
-        else {each: each for each in held}
-        if isinstance(held, set)
-        else dict(enumerate(held))
-    )
-
-
-def same_number(one: Any, other: Any) -> bool:
-    """Whether two values are the same object, or equal numbers."""
-    return one is other or (type(one) is type(other) and isinstance(one, int | float | complex) and one == other)
-
-
-def counts(value: Any) -> bool:
-    """Whether a value is a tensor or a number, or holds one."""
-    if type(value) in CONTAINERS:
-        return any(map(counts, by_key(value).values()))
-    return isinstance(value, NUMBERS) and not isinstance(value, bool)
-
-
-NUMBERS = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, complex)
-
-
-def containers(value: Any) -> Iterator[Any]:
-    """A dict, list or set, and all that are in it, at any depth."""
-    pending, seen = [value], set()
-    while pending:
-        each = pending.pop()
-        if type(each) not in CONTAINERS or id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        inside = each.values() if isinstance(each, dict) else () if isinstance(each, set) else each
-        pending += [held for held in inside if type(held) in CONTAINERS]
-
-
-def restore(current: Any, before: Any) -> None:
-    """Makes a dict, list or set hold what it held before, touching it only where it differs."""
-    if isinstance(current, dict):
-        if list(current) != list(before) or any(current[key] is not before[key] for key in before):
-            current.clear()
-            current.update(before)
-    elif isinstance(current, set):
-        if current != before:
-            current.clear()
-            current.update(before)
-    elif len(current) != len(before) or any(a is not b for a, b in zip(current, before, strict=True)):
-        current[:] = before
+TENSORS = ("_buffers", "_parameters")
+"""The tables of a module's own tensors: those that are there before are followed by themselves."""

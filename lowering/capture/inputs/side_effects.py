@@ -11,13 +11,14 @@ import functools
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import attrs
 import torch
 
-from lowering.capture.inputs.contents import CONTAINERS, DICTS, Contents, by_key, restore
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, restore
+from lowering.capture.inputs.contents import Contents
+from lowering.capture.inputs.variables import Variable, is_filled, names_in
 from lowering.errors import CaptureError
 from lowering.records.disguised_lists import undisguise
 
@@ -81,37 +82,6 @@ class Reached:
         return [*found.values()]
 
 
-@attrs.frozen(eq=False)
-class Variable:
-    """A variable of a function around, or a global one: where it is, and what it held."""
-
-    name: str
-    where: Any
-    held: Any
-
-    def is_other(self) -> bool:
-        """Whether it holds something else now."""
-        if isinstance(self.where, dict):
-            return self.where.get(self.name) is not self.held
-        return not is_filled(self.where) or self.where.cell_contents is not self.held
-
-    def restore(self) -> None:
-        """Has it hold that again."""
-        if not self.is_other():
-            return
-        if isinstance(self.where, dict):
-            self.where[self.name] = self.held
-        else:
-            self.where.cell_contents = self.held
-
-
-@lru_cache(maxsize=1 << 10)
-def names_in(code: types.CodeType) -> tuple[str, ...]:
-    """The names in a code and those inside it, global ones among them."""
-    inner = (name for each in code.co_consts if isinstance(each, types.CodeType) for name in names_in(each))
-    return tuple(dict.fromkeys((*code.co_names, *inner)))
-
-
 def reached_from(roots: Sequence[Any]) -> Reached:
     """The dicts, lists and sets, attributes of objects among them, that objects hold, and functions around them, at any
     depth, and the functions, each once."""
@@ -164,11 +134,3 @@ def contents_of(value: Any) -> list[Any]:
 
 PLAIN = (torch.Tensor, type, types.ModuleType, types.BuiltinFunctionType, str, int, float, complex)
 """What holds nothing that a model changes, or is followed elsewhere: the contents of tensors."""
-
-
-def is_filled(cell: Any) -> bool:
-    """Whether a variable of a function around has a value."""
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

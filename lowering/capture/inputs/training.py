@@ -6,6 +6,7 @@ import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import attrs
@@ -13,15 +14,8 @@ import torch
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.contents import (
-    CONTAINERS,
-    Contents,
-    Parts,
-    containers,
-    containers_of,
-    differs,
-    restore,
-)
+from lowering.capture.inputs.containers import CONTAINERS, containers, differs, restore
+from lowering.capture.inputs.contents import Contents, Parts, containers_of
 from lowering.capture.inputs.schedules import Schedule
 
 State = Mapping[Any, Mapping[str, Any]]
@@ -34,13 +28,15 @@ class Training:
     of yet: what it would keep of these at the beginning of its first step.
 
     `schedules` are its schedulers. `records` says that the model is run with gradients recorded: it asks for them
-    outside of `torch.enable_grad()`.
+    outside of `torch.enable_grad()`. `sums` are parameters without gradients to which the model adds some and leaves
+    them there, each with the zeros that it adds them to in the first call.
     """
 
     optimizers: tuple[Optimizer, ...] = ()
     starts: tuple[State, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     records: bool = False
+    sums: tuple[tuple[torch.Tensor, torch.Tensor], ...] = ()
 
     @classmethod
     def of(cls, module: torch.nn.Module, parts: Parts | None = None) -> Training:
@@ -64,6 +60,10 @@ class Training:
         """The same, of a model that is run with gradients recorded."""
         return attrs.evolve(self, records=True)
 
+    def adding_to(self, parameters: Iterable[torch.Tensor]) -> Training:
+        """The same, of a model that leaves gradients at these parameters, to which its next call adds."""
+        return attrs.evolve(self, sums=tuple((each, torch.zeros_like(each).detach()) for each in parameters))
+
     @property
     def kept(self) -> tuple[State, ...]:
         """What each optimizer keeps when the program begins."""
@@ -74,6 +74,10 @@ class Training:
         """What the tensors are called that optimizers keep, by identity: `0.weight.exp_avg`, `lr`. `parameters` has the
         names of parameters by identity, `taken` all names that there are."""
         free, found = set(taken.values()), {}
+        for each, total in self.sums:
+            name = f"{parameters.get(id(each), 'parameter')}.grad"
+            found[id(total)] = numbered(name, next(n for n in range(len(free) + 1) if numbered(name, n) not in free))
+            free.add(found[id(total)])
         for each in self.schedules:
             found |= {id(tensor): name for name, tensor in each.names().items()}
         for each, state in zip(self.optimizers, self.kept, strict=True):
@@ -102,6 +106,7 @@ class Training:
             held = [*each.state.values(), *each.param_groups]
             found += [p for group in each.param_groups for p in group["params"]]
             found += [v for inside in held for v in inside.values() if isinstance(v, torch.Tensor)]
+        found += [each.grad for each in found if each.is_leaf and each.grad is not None]
         return {id(each): each for each in found}
 
 
@@ -113,12 +118,11 @@ def numbered(name: str, count: int) -> str:
 @contextmanager
 def training_state_kept(
     module: torch.nn.Module, training: Training | None = None, parts: Parts | None = None
-) -> Iterator[list[str]]:
+) -> Iterator[Begun]:
     """A block after which the gradients of parameters, and the optimizers that a module or function holds, are as they
-    were before. With `training`, what was found of them before, optimizers are in it as they begin. It is given the
-    list of those optimizers, in words, that began to keep tensors or numbers in it that are no part of that. `parts`
-    are what was found of the module already."""
-    parameters = list(module.parameters() if parts is None else parts.parameters.values())
+    were before. With `training`, what was found of them before, optimizers are in it as they begin. It is given what
+    begins in it that is no part of that. `parts` are what was found of the module already."""
+    parameters = [*module.parameters()] if parts is None else [*parts.parameters.values(), *parts.around.leaves]
     held: list[Any] = (
         list(held_by(module))
         if training is None
@@ -129,21 +133,28 @@ def training_state_kept(
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
     if found:
         parameters = list(dict.fromkeys(parameters))
-    gradients = [(parameter, parameter.grad) for parameter in parameters]
+    leaves = Leaves.of(parameters)
     before = [dict(each.state) for each in found]
     for each, start in zip(found, () if training is None else training.starts, strict=False):
         for parameter, contents in start.items():
             each.state[parameter] = dict(contents)
     states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
-    begun: list[str] = []
+    begun = Begun()
+    for group in [group for each in found for group in each.param_groups] if training is not None else []:
+        if group.get("fused"):
+            group["fused"] = False  # one kernel for all that a step does: the same in operators that are known
+    for parameter, total in () if training is None else training.sums:
+        parameter.grad = total
+    noted: set[int] = set()
     try:
-        yield begun
+        with resets_noted(found, noted):
+            yield begun
     finally:
-        begun += [type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)]
-        for parameter, gradient in gradients:
-            if parameter.grad is not gradient:
-                parameter.grad = gradient
+        begun.optimizers += [
+            type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
+        ]
+        begun.gradients, begun.flags = leaves.put_back(noted)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
                 del each.state[key]
@@ -151,6 +162,83 @@ def training_state_kept(
                 restore(held, contents[key])
         for held, contents in (*groups, *counting):
             restore(held, contents)
+
+
+@attrs.define(eq=False)
+class Begun:
+    """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
+    to which the next call would add; `flags` counts whether some begin or cease to get gradients."""
+
+    optimizers: list[str] = attrs.field(factory=list)
+    gradients: list[torch.Tensor] = attrs.field(factory=list)
+    flags: int = 0
+
+    def in_words(self, attributes: Sequence[str]) -> Iterator[str]:
+        """That and the attributes which a run sets, as notes: no call of a program does either."""
+        names = [*attributes, *(["which parameters get gradients"] if self.flags else [])]
+        rest = [f"{len(names) - FEW} more"] if len(names) > FEW else []
+        if names:
+            yield SET.format(", ".join([*names[:FEW], *rest]))
+        yield from map(BEGUN.format, self.optimizers)
+
+
+FEW = 4
+SET = "the model, when it is called, sets {}, and the program does not: each of its calls finds what was there at first"
+BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
+
+
+@attrs.frozen(eq=False)
+class Leaves:
+    """Parameters, and other tensors that get gradients, each with its gradient, whether it gets one, and its tables of
+    hooks, and what these tables held. There are many: most are only looked at."""
+
+    tensors: Sequence[tuple[Any, Any, bool, Any, Any]]
+    tables: Sequence[tuple[Any, Mapping[Any, Any]]]
+
+    @classmethod
+    def of(cls, tensors: Iterable[Any]) -> Leaves:
+        """Tensors as they are."""
+        found = [(t, t.grad, t.requires_grad, t._backward_hooks, t._post_accumulate_grad_hooks) for t in tensors]
+        return cls(found, [(table, dict(table)) for each in found for table in each[3:] if table is not None])
+
+    def put_back(self, noted: set[int]) -> tuple[list[torch.Tensor], int]:
+        """Has the tensors be as they were. (those that got the first gradient and are not `noted`, of how many it is
+        others whether they get one)."""
+        begun = [
+            t for t, gradient, *_ in self.tensors if gradient is None and t.grad is not None and id(t) not in noted
+        ]
+        for tensor, gradient, *_ in [each for each in self.tensors if each[0].grad is not each[1]]:
+            tensor.grad = gradient
+        flags = [each for each in self.tensors if each[0].requires_grad != each[2]]
+        for tensor, _, records, *_ in flags:
+            tensor.requires_grad_(records)
+        for table, held in self.tables:
+            restore(table, held)
+        for tensor, _, _, backward, after in self.tensors:
+            if tensor._backward_hooks is not backward:
+                tensor._backward_hooks.clear()
+            if tensor._post_accumulate_grad_hooks is not after:
+                tensor._post_accumulate_grad_hooks.clear()
+        return begun, len(flags)
+
+
+@contextmanager
+def resets_noted(optimizers: Iterable[Optimizer], noted: set[int]) -> Iterator[None]:
+    """A block in which it is `noted` of which parameters the gradients are dropped while there are none: each call does
+    so before it adds to them."""
+
+    def zero_grad(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+        noted.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is None)
+        type(optimizer).zero_grad(optimizer, *args, **kwargs)
+
+    own = [each for each in optimizers if "zero_grad" not in each.__dict__]
+    for each in own:
+        each.__dict__["zero_grad"] = partial(zero_grad, each)
+    try:
+        yield
+    finally:
+        for each in own:
+            del each.__dict__["zero_grad"]
 
 
 def contents_kept(module: torch.nn.Module, training: Training) -> AbstractContextManager[None]:
@@ -185,7 +273,11 @@ def begins(optimizer: Optimizer, before: State) -> bool:
 
 def asks_for_gradients(error: Exception) -> bool:
     """Whether an error says that gradients were asked for where none were recorded."""
-    return isinstance(error, RuntimeError) and "does not require grad" in str(error)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in UNRECORDED)
+
+
+UNRECORDED = ("does not require grad", "doesn't require gradient", "on Tensor that has requires_grad=False")
+"""What torch says of a tensor whose gradients were not recorded: where they are asked for, get a hook, or are kept."""
 
 
 # ---------------------------------------------------------------------------------------------- first steps

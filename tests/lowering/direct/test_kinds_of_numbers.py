@@ -171,10 +171,11 @@ def test_code_that_knows_symbols_finds_them(capture: Any) -> None:
         return x + 1 if plain and isinstance(n, int | torch.SymInt) else x - 1
 
     def asked(x: torch.Tensor) -> torch.Tensor:
-        seen.append(isinstance(x.shape[0], torch.SymInt) and isinstance(x.shape[0], (str, torch.SymInt)))
+        note(isinstance(x.shape[0], torch.SymInt) and isinstance(x.shape[0], (str, torch.SymInt)))
         return x
 
     seen: list[bool] = []
+    note = seen.append  # a list itself holds what it held once the model was captured
     irkit.to_onnx(asked, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
     assert seen and all(seen)
     program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
@@ -261,9 +262,10 @@ def test_libraries_beside_torch_are_none_of_its_own(place: str) -> None:
     code = compile("def asked(n): return isinstance(n, int)", str(Path(torch.__file__).parents[1] / place), "exec")
     exec(code, found := {})
     seen: list[bool] = []
+    note = seen.append
 
     def model(x: torch.Tensor) -> torch.Tensor:
-        seen.append(found["asked"](x.shape[0]))
+        note(found["asked"](x.shape[0]))
         return x
 
     irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct", widen=False)

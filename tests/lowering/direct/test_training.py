@@ -42,6 +42,9 @@ OPTIMIZERS: Any = {
     "nadam, lists": lambda: Step(torch.optim.NAdam, lr=0.05, foreach=True),
     "adagrad, lists": lambda: Step(torch.optim.Adagrad, lr=0.05, foreach=True),
     "adadelta, lists": lambda: Step(torch.optim.Adadelta, foreach=True),
+    "adam, fused": lambda: Step(torch.optim.Adam, lr=0.05, amsgrad=True, fused=True),
+    "sgd, fused": lambda: Step(torch.optim.SGD, lr=0.1, momentum=0.9, fused=True),
+    "adagrad, fused": lambda: Step(torch.optim.Adagrad, lr=0.05, fused=True),
     "rprop, lists": lambda: Step(torch.optim.Rprop, foreach=True),
 }
 
@@ -61,6 +64,7 @@ def test_steps_of_training_go_on_from_each_other(name: str) -> None:
         torch.testing.assert_close(loss, eager(x, y), rtol=1e-4, atol=1e-5)
     for known, weight in zip(before["state"].values(), step.optimizer.state_dict()["state"].values(), strict=True):
         torch.testing.assert_close(known, weight, rtol=0, atol=0)
+    assert all(group.get("fused") is (True if "fused" in name else None) for group in step.optimizer.param_groups)
     left = [p.grad for p in step.parameters()]
     for gradient, now in zip(gradients, left, strict=True):
         assert type(now) is torch.Tensor and torch.equal(gradient, now)

@@ -1,0 +1,255 @@
+"""What a model may change that is none of its modules' own: variables of functions around it, global ones, attributes
+of objects and classes of the user's, the dicts and lists in all these, and what `functools.lru_cache` remembers."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import attrs
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, differs, is_other, restore
+from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
+
+REMEMBERS = type(lru_cache(len))
+"""What `functools.lru_cache` makes of a function."""
+TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
+INERT = frozenset((
+    types.ModuleType, types.BuiltinFunctionType, str, bytes, bool, int, float,
+    complex, type(None),
+))  # fmt: skip
+"""Types of what holds nothing that a model changes, or is looked at elsewhere: what tensors hold."""
+APART = (Optimizer, LRScheduler)
+"""What training changes, which is looked at by itself."""
+TABLES = ("_parameters", "_buffers", "_modules")
+"""Where a module has its own parts."""
+OURS = ("lowering.", "irkit.", "passes.", "sympy.", "torch.fx.", "torch._")
+STDLIB = sysconfig.get_path("stdlib")
+
+
+@attrs.frozen(eq=False)
+class Surroundings:
+    """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
+    functions with how often they were called anew, and the tensors in all these that are none of the modules' own, with
+    their `names` by identity."""
+
+    contents: Sequence[tuple[str, Any, Any]]
+    variables: Sequence[tuple[str, Variable]]
+    remembering: Sequence[tuple[Any, int]]
+    tensors: Sequence[torch.Tensor]
+    names: Mapping[int, str]
+
+    @property
+    def leaves(self) -> list[torch.Tensor]:
+        """The tensors that get gradients."""
+        return [each for each in self.tensors if each.requires_grad and each.is_leaf]
+
+    @classmethod
+    def of(cls, modules: Sequence[tuple[str, torch.nn.Module]], known: Iterable[Any]) -> Surroundings:
+        """What modules with these paths reach beside the dicts and lists that are `known`."""
+        held_by = [each for _, each in modules]
+        walk = Walk(set(map(id, known)))
+        walk.seen.update(map(id, held_by))
+        walk.seen.update(map(id, [each.__dict__ for each in held_by]))
+        pending: list[tuple[str, Any]] = [("", kind) for kind in dict.fromkeys(map(type, held_by))]
+        for path, each in modules:
+            inside = f"{path}." if path else ""
+            held = [(n, v) for n, v in each.__dict__.items() if type(v) not in INERT and n not in TABLES]
+            pending += [
+                (f"{inside}{n}" if n != "forward" else "", v) for n, v in held if not (type(v) in CONTAINERS and not v)
+            ]
+        walk.go(pending)
+        contents = [(name, each, copied(each)) for name, each in walk.contents]
+        misses = [(each, each.cache_info().misses) for each in walk.remembering]
+        tables = [table for each in held_by for table in (each._parameters, each._buffers)]
+        own = set(map(id, chain.from_iterable(map(dict.values, tables))))
+        tensors = {key: each for key, each in walk.tensors.items() if key not in own}
+        names = {key: name for key, (name, _) in tensors.items() if name}
+        return cls(contents, [*walk.variables.values()], misses, [each for _, each in tensors.values()], names)
+
+    def put_back(self) -> list[str]:
+        """Has all hold again what it held; what held other tensors or numbers, in words."""
+        changed: list[str] = []
+        for name, held, before in self.contents:
+            if differs(held, before, words=True):
+                changed += names_changed(name, held, before)
+            restore(held, before)
+        for name, variable in self.variables:
+            if variable.is_other():
+                changed += [name] if is_other(variable.now, variable.held, words=True) else []
+                variable.restore()
+        for each, misses in self.remembering:
+            if each.cache_info().misses != misses:
+                each.cache_clear()
+        return list(dict.fromkeys(name.lstrip(".") for name in changed))
+
+
+def names_changed(name: str, held: Any, before: Any) -> list[str]:
+    """What of a dict or a list holds other tensors or numbers."""
+    if not name.endswith("."):
+        return [name or "a list"]
+    known, path = by_key(before), name
+    return [f"{path}{key}" for key, value in by_key(held).items() if is_other(value, known.get(key), words=True)]
+
+
+def copied(held: Any) -> Any:
+    """What a dict or list holds, in another one."""
+    return dict(held) if isinstance(held, dict) else set(held) if isinstance(held, set) else list(held)
+
+
+@attrs.define(eq=False)
+class Walk:
+    """What is met on the way from a module. `known` has the identities of dicts and lists that are looked at elsewhere,
+    `used` the names in the code of the functions, and `methods` those of classes that no name led to yet."""
+
+    known: set[int]
+    seen: set[int] = attrs.field(factory=set)
+    contents: list[tuple[str, Any]] = attrs.field(factory=list)
+    variables: dict[Any, tuple[str, Variable]] = attrs.field(factory=dict)
+    remembering: list[Any] = attrs.field(factory=list)
+    tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
+    used: set[str] = attrs.field(factory=lambda: {"forward", "__call__"})
+    methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
+
+    def go(self, pending: list[tuple[str, Any]]) -> None:
+        """Follows all that some objects reach, each by what it is called."""
+        while pending:
+            name, each = pending.pop()
+            if id(each) not in self.seen:
+                self.seen.add(id(each))
+                inside = [(name, each)] if type(each) in TENSORS else self.inside(name, each)
+                pending += [(n, held) for n, held in inside if self.leads_on(n, held)]
+            if not pending:
+                pending += [(path, each) for path, name, each in self.methods if name in self.used]
+                self.methods = [each for each in self.methods if each[1] not in self.used]
+
+    def leads_on(self, name: str, value: Any) -> bool:
+        """Whether something may hold something that changes. Tensors are kept by themselves."""
+        kind = type(value)
+        if kind in TENSORS:
+            self.tensors.setdefault(id(value), (name.strip("."), value))
+            return False
+        return kind not in INERT
+
+    def inside(self, name: str, each: Any) -> Iterable[tuple[str, Any]]:
+        """What something holds in which something may be changed, by what it is called."""
+        kind = type(each)
+        if kind in CONTAINERS:
+            if kind is dict and "__builtins__" in each:
+                return ()  # the names of a module of Python: functions lead to those that they use
+            if id(each) not in self.known:
+                self.contents.append((name, each))
+            inside = each.items() if kind in DICTS else ((name, held) for held in each)
+            return [(f"{name}{n}" if name.endswith(".") else name, held) for n, held in inside]
+        if isinstance(each, (tuple, *FUNCTIONS)):
+            return [(name, held) for held in each] if isinstance(each, tuple) else self.of_function(name, each)
+        if isinstance(each, type):
+            return self.of_class(each) if is_users(each.__module__) else ()
+        if isinstance(each, (torch.Tensor, *APART)) or f"{kind.__module__}.".startswith(OURS):
+            return ()
+        return [("", kind), *self.of_object(name, each, kind)]
+
+    def of_function(self, name: str, each: Any) -> Iterable[tuple[str, Any]]:
+        """What a function uses, what it is made of, and what it holds."""
+        if isinstance(each, types.MethodType):
+            return ("", each.__self__), (name, each.__func__)
+        if isinstance(each, functools.partial):
+            return (name, each.func), (name, each.args), (name, each.keywords)
+        if isinstance(each, REMEMBERS):
+            users = is_users(each.__module__)
+            self.remembering += [each] if users else []
+            return [(name, each.__wrapped__)] if users else ()
+        of = f"{each.__module__}."
+        if of.startswith("torch."):
+            return ()
+        if of.startswith(OURS):  # around a function of the user's
+            cells = [cell.cell_contents for cell in each.__closure__ or () if is_filled(cell)]
+            return [(name, held) for held in cells if callable(held)]
+        held: list[tuple[str, Any]] = [(f"{name}.", each.__dict__)] if each.__dict__ else []
+        usual = zip(reversed(arguments_of(each)), reversed(each.__defaults__ or ()), strict=False)
+        held += [*usual, *(each.__kwdefaults__ or {}).items()]
+        for variable, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+            if is_filled(cell):
+                self.variables[id(cell)] = variable, Variable(variable, cell, cell.cell_contents)
+                held.append((variable, cell.cell_contents))
+        self.used.update(names_in(each.__code__))
+        for variable in names_in(each.__code__):
+            if variable in each.__globals__:
+                value = each.__globals__[variable]
+                self.variables[id(each.__globals__), variable] = variable, Variable(variable, each.__globals__, value)
+                held += [(variable, value)] if may_change(value) else []
+        for variable in names_set(each.__code__):
+            if variable not in each.__globals__:
+                self.variables[id(each.__globals__), variable] = variable, Variable(variable, each.__globals__, ABSENT)
+        return held
+
+    def of_class(self, kind: type) -> Iterator[tuple[str, Any]]:
+        """What a class of the user's has beside methods, and what its bases have."""
+        yield from (("", base) for base in kind.__bases__)
+        for name, value in vars(kind).items():
+            function = next((getattr(value, n) for n in WRAPPED if hasattr(value, n)), value)
+            if isinstance(function, FUNCTIONS):
+                self.methods.append(("", name, function))
+            elif not name.startswith("__") and not isinstance(value, DESCRIPTORS):
+                self.variables[id(kind), name] = f"{kind.__name__}.{name}", Variable(name, kind, value)
+                yield f"{kind.__name__}.{name}", value
+
+    def of_object(self, name: str, each: Any, kind: type) -> Iterator[tuple[str, Any]]:
+        """The attributes of an object."""
+        path = f"{name}." if name else "."
+        held = getattr(each, "__dict__", None)
+        if type(held) is dict:
+            yield path, held
+        for base in kind.__mro__ if is_users(kind.__module__) else ():
+            slots = base.__dict__.get("__slots__", ())
+            for slot in (slots,) if isinstance(slots, str) else slots:
+                if hasattr(each, slot) and not slot.startswith("__"):
+                    value = getattr(each, slot)
+                    self.variables[id(each), slot] = f"{path}{slot}".lstrip("."), Variable(slot, each, value)
+                    yield f"{path}{slot}", value
+
+
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, REMEMBERS)
+WRAPPED = ("__func__", "fget", "func")
+"""Where static and class methods, properties, and cached ones have their functions."""
+DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
+    """The names of what a function takes by position."""
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def may_change(value: Any) -> bool:
+    """Whether something that a global name leads to is a dict or list, or the user's."""
+    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS)):
+        return True
+    of = value if isinstance(value, (type, types.FunctionType)) else type(value)
+    return is_users(of.__module__)
+
+
+def is_users(module: str | None) -> bool:
+    """Whether something that is defined in a module is the user's: of no installed library, and not Python's own."""
+    held = sys.modules.get(module or "")
+    if held is None or f"{module}.".startswith(OURS):
+        return False
+    file = getattr(held, "__file__", None)
+    return module == "__main__" or (file is not None and not file.startswith(STDLIB) and "site-packages" not in file)
+
+
+@lru_cache(maxsize=1 << 10)
+def names_set(code: types.CodeType) -> tuple[str, ...]:
+    """The global names that a code sets, and those inside it."""
+    own = [each.argval for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"]
+    inner = (name for each in code.co_consts if isinstance(each, types.CodeType) for name in names_set(each))
+    return tuple(dict.fromkeys((*own, *inner)))
