@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, differs, is_other, restore
+from lowering.capture.inputs.drawing import DRAWING, comparable, restore_state, state_of
 from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
 
 REMEMBERS = type(lru_cache(len))
@@ -40,12 +41,13 @@ STDLIB = sysconfig.get_path("stdlib")
 @attrs.frozen(eq=False)
 class Surroundings:
     """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
-    functions with how often they were called anew, and the tensors in all these that are none of the modules' own, with
-    their `names` by identity."""
+    functions with how often they were called anew, generators of random numbers and counters with where they stood, and
+    the tensors in all these that are none of the modules' own, with their `names` by identity."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
     remembering: Sequence[tuple[Any, int]]
+    drawing: Sequence[tuple[str, Any, Any]]
     tensors: Sequence[torch.Tensor]
     names: Mapping[int, str]
 
@@ -75,7 +77,8 @@ class Surroundings:
         own = set(map(id, chain.from_iterable(map(dict.values, tables))))
         tensors = {key: each for key, each in walk.tensors.items() if key not in own}
         names = {key: name for key, (name, _) in tensors.items() if name}
-        return cls(contents, [*walk.variables.values()], misses, [each for _, each in tensors.values()], names)
+        drawing = [(name, each, state_of(each)) for name, each in walk.drawing]
+        return cls(contents, [*walk.variables.values()], misses, drawing, [each for _, each in tensors.values()], names)
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -91,6 +94,10 @@ class Surroundings:
         for each, misses in self.remembering:
             if each.cache_info().misses != misses:
                 each.cache_clear()
+        for name, each, state in self.drawing:
+            if comparable(state_of(each)) != comparable(state):
+                changed.append(f"the state of {name.strip('.') or type(each).__name__}")
+                restore_state(each, state)
         return list(dict.fromkeys(name.lstrip(".") for name in changed))
 
 
@@ -117,6 +124,7 @@ class Walk:
     contents: list[tuple[str, Any]] = attrs.field(factory=list)
     variables: dict[Any, tuple[str, Variable]] = attrs.field(factory=dict)
     remembering: list[Any] = attrs.field(factory=list)
+    drawing: list[tuple[str, Any]] = attrs.field(factory=list)
     tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
     used: set[str] = attrs.field(factory=lambda: {"forward", "__call__"})
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
@@ -144,6 +152,9 @@ class Walk:
     def inside(self, name: str, each: Any) -> Iterable[tuple[str, Any]]:
         """What something holds in which something may be changed, by what it is called."""
         kind = type(each)
+        if isinstance(each, DRAWING):
+            self.drawing.append((name, each))
+            return ()
         if kind in CONTAINERS:
             if kind is dict and "__builtins__" in each:
                 return ()  # the names of a module of Python: functions lead to those that they use
@@ -232,7 +243,7 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
 
 def may_change(value: Any) -> bool:
     """Whether something that a global name leads to is a dict or list, or the user's."""
-    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS)):
+    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *DRAWING)):
         return True
     of = value if isinstance(value, (type, types.FunctionType)) else type(value)
     return is_users(of.__module__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import random
 from collections import deque
 from collections.abc import Callable
@@ -329,3 +330,35 @@ def test_a_model_that_leaves_training_mode_is_told() -> None:
     program = irkit.to_onnx(model, (torch.randn(3, 4),), dynamic_shapes=ROWS, capture="direct")
     assert any("sets training, norm.training" in note for note in program.report.notes)
     assert model.training and model.norm.training
+
+
+OWN = np.random.default_rng(0)
+
+
+class Drawing(torch.nn.Module):
+    """Draws and counts by objects of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.python, self.old, self.new = random.Random(1), np.random.RandomState(2), np.random.default_rng(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.python.random() + self.old.rand() + self.new.random() + OWN.random()
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_generators_of_the_models_own_are_told_and_put_back(capture: Any) -> None:
+    model, begun = Drawing(), copy.deepcopy(OWN)
+    apart = copy.deepcopy(model)
+    program = irkit.to_onnx(model, (torch.ones(3, 4),), dynamic_shapes=ROWS, capture=capture)
+    told = "\n".join(program.report.notes)
+    assert all(f"the state of {name}" in told for name in ("python", "old", "new", "OWN"))
+    assert [model.python.random(), model.old.rand(), model.new.random(), OWN.random()] == [
+        apart.python.random(), apart.old.rand(), apart.new.random(), begun.random(),
+    ]  # fmt: skip
+
+
+def test_a_counter_that_a_model_counts_with_is_told() -> None:
+    counter = itertools.count(5)
+    program = irkit.to_onnx(lambda x: x + next(counter), (torch.ones(3, 4),), dynamic_shapes=ROWS)
+    assert "the state of counter" in "\n".join(program.report.notes)
