@@ -63,7 +63,7 @@ def test_sizes_that_a_model_sorts_are_sorted_in_the_program() -> None:
 
 
 def test_a_size_that_numpy_takes_as_a_float_is_told() -> None:
-    text = "import numpy as np\ndef model(x):\n    return x + torch.from_numpy(np.hamming(x.shape[0]))\n"
-    model = function_of(text, "hamming.py", "model", {"torch": torch})
+    text = "import numpy as np\ndef model(x):\n    return x + torch.from_numpy(np.bartlett(x.shape[0]))\n"
+    model = function_of(text, "bartlett.py", "model", {"torch": torch})
     with pytest.raises(CaptureError, match=r"hands a size that varies to NumPy|works for 4 only"):
         irkit.to_onnx(model, (torch.rand(4),), dynamic_shapes=({0: "n"},), capture="direct")
