@@ -216,7 +216,7 @@ def run_once(
         blocks.callback(lambda: undisguise(*tracer.disguised))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
         blocks.enter_context(torch.set_grad_enabled(training.records))
-        by_python = blocks.enter_context(generator_kept())
+        by_python = blocks.enter_context(generator_kept(parts.run_torch_alone))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(follow_modules(tracer, parts.modules))
         blocks.enter_context(reuse_equal_modules(tracer))

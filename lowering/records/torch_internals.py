@@ -40,6 +40,7 @@ from torch.fx.experimental.symbolic_shapes import (
     canonicalize_bool_expr,
 )
 from torch.jit._recursive import wrap_cpp_module
+from torch.nn.modules.module import _has_any_global_hook as has_global_hooks
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy import functions as torch_functions
@@ -153,6 +154,7 @@ __all__ = [
     "export_tracing",
     "fake_impls",
     "fx_pytree",
+    "has_global_hooks",
     "is_traceable_wrapper_subclass",
     "make_fx",
     "math_attention",

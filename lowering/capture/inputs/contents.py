@@ -13,7 +13,7 @@ import torch
 
 from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
 from lowering.capture.inputs.surroundings import Surroundings, is_users
-from lowering.records.torch_internals import is_traceable_wrapper_subclass
+from lowering.records.torch_internals import has_global_hooks, is_traceable_wrapper_subclass
 
 
 @attrs.frozen(eq=False)
@@ -91,6 +91,17 @@ class Parts:
         names = {id(t): n for name, tensor in tensors for n, t in tensors_inside(name, tensor)}
         around = Surroundings.of(modules, contents.containers)
         return cls(modules, buffers, parameters, names, contents, around)
+
+    @property
+    def run_torch_alone(self) -> bool:
+        """Whether a call runs modules of torch, and no code beside: that asks neither Python nor NumPy for numbers."""
+        return (
+            not self.around.has_code
+            and not has_global_hooks()
+            and all(type(each).__module__.startswith("torch.nn.modules.") for _, each in self.modules)
+            and not any(each._forward_hooks or each._forward_pre_hooks for _, each in self.modules)
+            and not any("forward" in each.__dict__ for _, each in self.modules)
+        )
 
 
 def tensors_inside(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:

@@ -42,7 +42,8 @@ STDLIB = sysconfig.get_path("stdlib")
 class Surroundings:
     """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
     functions with how often they were called anew, generators of random numbers and counters with where they stood, and
-    the tensors in all these that are none of the modules' own, with their `names` by identity."""
+    the tensors in all these that are none of the modules' own, with their `names` by identity; and whether they lead to
+    code at all (`has_code`)."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
@@ -50,6 +51,7 @@ class Surroundings:
     drawing: Sequence[tuple[str, Any, Any]]
     tensors: Sequence[torch.Tensor]
     names: Mapping[int, str]
+    has_code: bool
 
     @property
     def leaves(self) -> list[torch.Tensor]:
@@ -78,7 +80,9 @@ class Surroundings:
         tensors = {key: each for key, each in walk.tensors.items() if key not in own}
         names = {key: name for key, (name, _) in tensors.items() if name}
         drawing = [(name, each, state_of(each)) for name, each in walk.drawing]
-        return cls(contents, [*walk.variables.values()], misses, drawing, [each for _, each in tensors.values()], names)
+        held = [each for _, each in tensors.values()]
+        has_code = bool(walk.methods or walk.remembering or walk.used != ENTERED)
+        return cls(contents, [*walk.variables.values()], misses, drawing, held, names, has_code)
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -114,6 +118,10 @@ def copied(held: Any) -> Any:
     return dict(held) if isinstance(held, dict) else set(held) if isinstance(held, set) else list(held)
 
 
+ENTERED = {"forward", "__call__"}
+"""The methods by which models are entered."""
+
+
 @attrs.define(eq=False)
 class Walk:
     """What is met on the way from a module. `known` has the identities of dicts and lists that are looked at elsewhere,
@@ -126,7 +134,7 @@ class Walk:
     remembering: list[Any] = attrs.field(factory=list)
     drawing: list[tuple[str, Any]] = attrs.field(factory=list)
     tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
-    used: set[str] = attrs.field(factory=lambda: {"forward", "__call__"})
+    used: set[str] = attrs.field(factory=ENTERED.copy)
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
 
     def go(self, pending: list[tuple[str, Any]]) -> None:
