@@ -15,7 +15,7 @@ import torch
 
 from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.asked_texts import is_of_data
-from lowering.capture.patches.functions_of_numbers import any_varies, kept_function
+from lowering.capture.patches.functions_of_numbers import any_varies, has_graph, kept_function
 from lowering.capture.patches.replaced import replaced_attributes
 
 FUNCTIONS = (
@@ -24,6 +24,8 @@ FUNCTIONS = (
 )
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
 """A line that calls what makes numbers of sizes."""
+FLOATED = re.compile(r"\bfloat\(")
+"""A line that makes floats, of data too, which operators may take as attributes."""
 CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(")
 """A line that calls Python's min, max or sorted."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat)
@@ -67,16 +69,17 @@ class Int(int, metaclass=Meta):
 
 
 class Float(float, metaclass=Meta):
-    """float, but that sizes, and numbers that are computed of them, stay what they are; numbers out of data do not,
-    which operators take as attributes."""
+    """float, but that sizes, and numbers that are computed of them, stay what they are, and so do numbers out of data
+    where the way of capture has a graph to compute them."""
 
     plain, symbolic = float, (torch.SymFloat,)
 
     @staticmethod
     def kept(number: Any) -> Any:
-        if isinstance(number, torch.SymFloat):
-            return None if is_of_data(number) else number
-        return torch.sym_float(number) if isinstance(number, torch.SymInt) else None
+        number = number.item() if isinstance(number, torch.Tensor) and not number.is_complex() else number
+        if not isinstance(number, SYMBOLIC) or (is_of_data(number) and not has_graph(number)):
+            return None
+        return torch.sym_float(number)
 
 
 Int.__name__, Float.__name__ = int.__name__, float.__name__

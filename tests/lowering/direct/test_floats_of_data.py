@@ -1,0 +1,70 @@
+"""`float(x)` of what data tells is the number of each call, as `x.item()` is, and not that of the example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import irkit
+from irkit.errors import ContractError
+
+ROWS: Any = ({0: "n"},)
+SEEN: list[float] = []
+
+
+def noted(x: torch.Tensor) -> torch.Tensor:
+    SEEN.append(float(x.sum()))
+    return x + 1
+
+
+def decided(x: torch.Tensor) -> torch.Tensor:
+    length = float(x.norm())
+    return x / length if length > 0.5 else x
+
+
+MODELS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a product": lambda x: x * float(x.sum()),
+    "of integers": lambda x: torch.pow(x, float((x > 0.5).sum())),
+    "of a truth value": lambda x: x + float((x > 0.5).any()),
+    "of a size and data": lambda x: x * float(x.shape[0]) * float(x.sum()),
+    "a bound": lambda x: x.clamp(min=float(x.mean())),
+    "a tensor filled with it": lambda x: torch.full((x.shape[0],), float(x.mean())),
+    "an end": lambda x: torch.linspace(0, float(x.max()), 5),
+    "a result beside": lambda x: (x, float(x.sum())),
+    "an argument of math": lambda x: x * float(int(float(x.sum()))),
+    "a list": noted,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_floats_of_data_are_those_of_each_call(name: str) -> None:
+    model = MODELS[name]
+    program = irkit.to_onnx(model, (torch.ones(3),), dynamic_shapes=ROWS, capture="direct")
+    for size in (1, 3, 7):
+        x = torch.rand(size)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_float_of_data_that_decides_is_a_condition() -> None:
+    program = irkit.to_onnx(decided, (torch.ones(3),), dynamic_shapes=ROWS, capture="direct")
+    x = torch.rand(5) + 1
+    torch.testing.assert_close(program(x), decided(x))
+    with pytest.raises(ContractError):
+        program(torch.zeros(5))
+
+
+def test_a_float_of_data_that_an_operator_takes_as_an_attribute_is_right_or_refused() -> None:
+    def leaky(x: torch.Tensor) -> torch.Tensor:
+        return F.leaky_relu(x - 0.5, float(x.max()))
+
+    program = irkit.to_onnx(leaky, (torch.tensor([0.25, 0.0]),), dynamic_shapes=ROWS, capture="direct")
+    for x in (torch.tensor([0.25, 0.1, 0.2]), torch.tensor([0.5, 0.1])):
+        try:
+            found = program(x)
+        except ContractError:
+            continue
+        torch.testing.assert_close(found, leaky(x))
