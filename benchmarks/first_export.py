@@ -70,10 +70,7 @@ def main() -> None:
             for way in WAYS:
                 loading, rest[way] = spent(model, way, given.runs, str(Path(folder)))
                 ratio = rest["irkit"] / rest[way]
-                print(
-                    f"{model:14} {way:18} torch {loading:.2f}  to the file {rest[way]:.2f}  irkit : it {ratio:.2f}",
-                    flush=True,
-                )
+                print(f"{model:14} {way:18} {loading:8.2f} {rest[way]:8.2f} {ratio:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from irkit import dims
 from irkit.dims import Dim, reals
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import RELATIONS, Questions
-from lowering.capture.patches.kept_sizes import ASKED, CHOSEN, FLOATED
+from lowering.capture.patches.kept_sizes import CHOSEN, FLOATED
 from lowering.direct.functions import bits
 from lowering.errors import LoweringError
 from lowering.records.members import members_asked
@@ -179,8 +179,7 @@ class SizeNode(SymNode):
     def guard_float(self, file: Any = "", line: int = 0) -> float:
         if type(self._made) is not float:
             of_data = any(is_unbacked(symbol.name) for symbol in self._made.free_symbols)
-            line = self.asked.line()
-            if not of_data or ASKED.search(line) or FLOATED.search(line):
+            if not of_data or FLOATED.search(self.asked.line()):
                 self.asked.fixed[self._made] = self.asked.code()
             self.asked.condition(self.eq(self.wrap_float(self.hint)).expr, True)
         return float(self.hint)

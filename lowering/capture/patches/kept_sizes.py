@@ -24,8 +24,8 @@ FUNCTIONS = (
 )
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
 """A line that calls what makes numbers of sizes."""
-FLOATED = re.compile(r"\bfloat\(")
-"""A line that makes floats, of data too, which operators may take as attributes."""
+FLOATED = re.compile(rf"\bfloat\(|{ASKED.pattern}")
+"""The same, or a line that makes floats, of data too, which operators may take as attributes."""
 CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(")
 """A line that calls Python's min, max or sorted."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat)

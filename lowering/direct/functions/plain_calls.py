@@ -57,7 +57,7 @@ def plain_steps(x: Any, index: Any) -> list[tuple[Any, ...]]:
         elif type(part) is int:
             steps.append((ATEN.select.int, axis, part))
             before += 1
-        elif type(part) is slice and are_ints(*(end for end in (part.start, part.stop) if end is not None)):
+        elif type(part) is slice and all(end is None or is_int64(end) for end in (part.start, part.stop)):
             start, stop, step = part.start or 0, END if part.stop is None else part.stop, part.step
             if step not in (None, 1) or type(step) is bool:
                 return []
@@ -90,6 +90,11 @@ def are_ints(*given: Any) -> bool:
     return all(type(each) is int for each in given)
 
 
+def is_int64(given: Any) -> bool:
+    """Whether something is a plain integer of 64 bits."""
+    return type(given) is int and -END <= given <= END
+
+
 def are_sizes(given: Sequence[Any]) -> bool:
     """Whether all are integers, or sizes that vary."""
     return all(type(each) is int or type(each) is torch.SymInt for each in given)
@@ -104,7 +109,7 @@ def with_other(tensor: Any, scalar: Any, x: Any, other: Any) -> Call | None:
     """An operator on two tensors, or on one and a number."""
     if are_tensors(other):
         return call(tensor, x, other)
-    plain = type(other) is float or (type(other) is int and abs(other) < END)
+    plain = type(other) is float or is_int64(other)
     return call(scalar, x, other) if plain and scalar is not None else None
 
 

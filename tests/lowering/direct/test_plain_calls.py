@@ -168,6 +168,7 @@ CALLS: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
     "gelu": (F.gelu, X),
     "a power": (lambda x: x.pow(2) + torch.pow(x, 0.5), X),
     "one beyond 64 bits": (lambda x: x.long() + (1 << 62), X),
+    "ends beyond 64 bits": (lambda x: x[:, : 10**30, 1:] + x[:, -(10**30) :, 1:], X),
     "a truth value": (lambda x: x + True + x, X),
     "conditions": (lambda x: (x > 0) & (x < 1) | (x == 2), X),
     "sizes": (lambda x: x.view(x.shape[0], 2, -1).expand(2, -1, -1, -1).reshape(-1, x.shape[0]), X),
