@@ -9,6 +9,7 @@ is done with that counts as having read the attribute.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
 import types
@@ -26,6 +27,8 @@ from torch.autograd import forward_ad
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
 from lowering.capture.inputs.alike import SIMPLE, functions_of
+from lowering.capture.inputs.standing import Standing
+from lowering.capture.inputs.surroundings import Surroundings
 from lowering.direct.repeats import SIZES
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
@@ -172,12 +175,15 @@ class Level:
     """What a module has asked since it began to run, with the tensors and objects that it was given; `described` says
     what it hands over. `effects` and `writes` are what the run has left behind but for answers, `born` the numbers of
     the tensors made for these, `held` the tensors that it got with the number of their references, `settled` the
-    memories of all that passed with their versions. `failed` says that what it asked cannot be asked by another."""
+    memories of all that passed with their versions, `standing` how what Python code may change stood when the last
+    question was answered, as far as it is around the model or reached by arguments. `failed` says that what it asked
+    cannot be asked by another."""
 
     module: torch.nn.Module
     path: str
     given: Sequence[Any]
     objects: Sequence[Any]
+    standing: Standing
     effects: Any
     counts: Counter[str]
     writes: int
@@ -278,7 +284,22 @@ HEAP = 1 << 9
 def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
     """Whether modules of these classes say nothing of an object of a class that is not seen: a property, a copy."""
     names = {*COPIES, *(name for each in cls.__mro__ for name, held in vars(each).items() if is_computed(name, held))}
-    return not any(names.intersection(function.__code__.co_names) for function in functions_of(modules))
+    return not any(names.intersection(names_read(function.__code__)) for function in functions_of(modules))
+
+
+@lru_cache(maxsize=1 << 12)
+def names_read(code: types.CodeType) -> frozenset[str]:
+    """The names in a code, and those that it hands to `getattr`, which is among them only if it hands over others."""
+    if "getattr" not in code.co_names:
+        return frozenset(code.co_names)
+    steps, found, told = list(dis.get_instructions(code)), set(code.co_names) - {"getattr"}, True
+    for place in (index for index, each in enumerate(steps) if each.argval == "getattr"):
+        of, *rest = steps[place + 1 :]
+        name = next((each for each in rest if each.opname not in ("LOAD_ATTR", "CACHE")), of)
+        plain = of.opname in ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL") and name.opname == "LOAD_CONST"
+        told = told and plain and isinstance(name.argval, str)
+        found.add(str(name.argval))
+    return frozenset(found) if told else frozenset((*found, "getattr"))
 
 
 def is_computed(name: str, held: Any) -> bool:
@@ -310,14 +331,42 @@ def form_of(ask: Ask) -> Any:
     return (ask.holder, ask.method, form(ask.given), ask.key)
 
 
+def tensors_of(returned: Any) -> list[Traced]:
+    """The tensors among results."""
+    if isinstance(returned, Traced):
+        return [returned]
+    each = returned.values() if isinstance(returned, dict) else returned if isinstance(returned, list | tuple) else ()
+    return [tensor for part in each for tensor in tensors_of(part)]
+
+
+def fresh_of(results: Any) -> list[Value]:
+    """The values among results."""
+    if isinstance(results, Fresh):
+        return [results.value]
+    each = results.values() if isinstance(results, dict) else results if isinstance(results, list | tuple) else ()
+    return [value for part in each for value in fresh_of(part)]
+
+
 def effects_of(tracer: Tracer) -> tuple[Any, ...]:
-    """What else than values a call may leave: numbers out of data, conditions on it, writes, new constants, and
+    """What else than values a call may leave: numbers out of data, conditions on it, writes, large new constants, and
     what was asked of contents."""
-    scope, record = tracer.scope, tracer.record
+    scope, numbers = tracer.scope, {name: count for name, count in tracer.symbols.items() if name != "constant"}
     return (
-        dict(tracer.symbols), len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
-        len(tracer.unexplained), len(tracer.asked.fixed), len(record.small),
+        numbers, len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
+        len(tracer.unexplained), len(tracer.asked.fixed),
     )  # fmt: skip
+
+
+def made_for_once(tracer: Tracer) -> frozenset[str]:
+    """The names of constants that a model made as it ran and has let go of, so that the tracer alone holds them: a
+    layer that makes an equal one would do the same with that."""
+    found: list[str] = []
+    bases = {id(tensor) for _, tensor in tracer.memories.values()}
+    for identity, (tensor, _, _, name) in tracer.seen.items():
+        holders = 3 + (identity in tracer.handles) + (identity in bases)  # two of this loop, and one is `seen`
+        if identity not in tracer.names and sys.getrefcount(tensor) <= holders:
+            found.append(name)
+    return frozenset(found)
 
 
 def surroundings() -> Any:
@@ -349,11 +398,13 @@ class Unmet:
 
 @attrs.define(eq=False, kw_only=True)
 class Asking:
-    """The modules of a run that are noted: `levels` are those that run now, `answering` says that an object
-    that they were handed does, `marked` that numbers of modules were read as marks, `reads` are the attributes read so
-    far of those in which equal modules differ; `classes` says of a class whether its instances are such objects."""
+    """The modules of a run that are noted, and what is `around` them: `levels` are those that run now, `answering` says
+    that an object that they were handed does, `marked` that numbers of modules were read as marks, `reads` are the
+    attributes read so far of those in which equal modules differ; `classes` says of a class whether its instances are
+    such objects."""
 
     tracer: Tracer
+    around: Surroundings
     reads: list[tuple[int, str]] = attrs.field(factory=list)
     levels: list[Level] = attrs.field(factory=list)
     answering: bool = False
@@ -395,6 +446,11 @@ class Asking:
             return (kind, given)
         if kind in SIZES:
             return (kind, given.node.expr)
+        if isinstance(given, torch.Tensor) and id(given) in self.tracer.names:
+            memory, _, _ = self.tracer.lying(given)
+            if memory.version or memory.torn or memory.stale:
+                raise Unmatched
+            return (kind, id(given))  # a weight, which all of them are handed
         if objects is not None and self.is_object(given):
             objects.append(given)
             held = given.__dict__.items()
@@ -432,6 +488,9 @@ class Asking:
         finally:
             self.answering = False
         with Unmet():
+            standing = None
+            for level in self.levels:
+                level.standing = standing = level.standing.renewed(standing if level.standing.outer else None)
             new: list[Traced] = []
             try:
                 key = self.key(returned, new)
@@ -498,4 +557,10 @@ class Asking:
         """Whether a module has left something else behind than results, and than what it asked of objects."""
         tracer = self.tracer
         written = any(born < level.first for born in tracer.written[level.writes :])
-        return written or level.effects != effects_of(tracer) or not level.is_settled()
+        settled = level.effects == effects_of(tracer) and level.is_settled()
+        return written or not settled or not level.standing.is_kept()
+
+    def standing(self, arguments: Any, outer: Standing | None) -> Standing:
+        """How what Python code may change stands that is around the model, or that arguments reach; `outer` is that of
+        the module around."""
+        return Standing.of(self.around, arguments, Shadow, outer)

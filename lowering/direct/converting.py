@@ -42,6 +42,7 @@ class Info:
         "aliases",
         "device",
         "draws",
+        "masked",
         "names",
         "pointwise",
         "quick",
@@ -68,6 +69,17 @@ class Info:
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
         tagged = any(tag in func.tags for tag in tags) and func not in TOLD
         self.sized_by_data = tagged or (name in SIZED_BY_DATA and schema.overload_name not in BY_NUMBERS)
+        self.masked = func is torch.ops.aten.index.Tensor
+
+    def is_sized_by_data(self, args: Sequence[Any]) -> bool:
+        """Whether the sizes of results hang on data: of places in tensors only where a mask is among them."""
+        if not self.sized_by_data or not self.masked:
+            return self.sized_by_data
+        return any(isinstance(each, torch.Tensor) and each.dtype in MASKING for each in args[1])
+
+
+MASKING = (torch.bool, torch.uint8)
+"""Element types of indices that tell which elements are taken, rather than their places."""
 
 
 @lru_cache(maxsize=1 << 12)

@@ -31,6 +31,7 @@ from irkit.core.origins import Origin, provenance
 from irkit.core.vocabulary import PARAM
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.alike import SIMPLE, Below, Likes
+from lowering.capture.inputs.surroundings import Surroundings
 from lowering.direct.caches import (
     Answer,
     Ask,
@@ -45,10 +46,13 @@ from lowering.direct.caches import (
     Watch,
     effects_of,
     form_of,
+    fresh_of,
+    made_for_once,
     require_asked_only,
     surroundings,
+    tensors_of,
 )
-from lowering.direct.repeats import SIZES, Index, TakenOver, recognize_values
+from lowering.direct.repeats import SIZES, Index, TakenOver, is_made_of_weights, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.records.module_calls import InnerCalls, Repeated, add_counts, name_after, names_since
@@ -63,7 +67,7 @@ class Called:
     `read` are those of its attributes that it read among the ones that differ; `counts` are the names taken by it,
     after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered,
     `inner` the calls of modules inside it; `stages` say how the former are made again, question by question, and its
-    results last; `rest` are the names taken after the last question."""
+    results last; `rest` are the names taken after the last question, and `writes` is how many writes came before."""
 
     below: Below
     path: str
@@ -81,6 +85,13 @@ class Called:
     inner: InnerCalls
     stages: tuple[Stage, ...] = ()
     rest: Mapping[str, int] = {}
+    writes: int = 0
+
+    def is_overwritten(self, before: Sequence[Value]) -> bool:
+        """Whether something that the call computed with, and was not handed, was written since: of all that was
+        overwritten in the run, in order."""
+        since = before[self.writes :]
+        return bool(since) and not all(stage.same.keys().isdisjoint(since) for stage in self.stages)
 
     def numbered(self, node: str) -> tuple[str, int] | None:
         """What the name of a node begins with, and which of the names that begin so it is among those that the call
@@ -188,7 +199,10 @@ class Calls(Asking):
         tracer = self.tracer
         effects, names = effects_of(tracer), Counter(tracer.counts)
         written, alive = len(tracer.written), len(tracer.alive)
-        level = Level(module, tracer.modules[-1], tensors, objects, effects, names, written, alive)
+        given, path = (args, kwargs, [*below.contents.containers]), tracer.modules[-1]
+        outer = self.levels[-1].standing if self.levels else None
+        standing = self.standing(given, outer if outer is not None and outer.is_kept() else None)
+        level = Level(module, path, tensors, objects, standing, effects, names, written, alive)
         if found is None:
             return self.traced(level, below, forward, args, kwargs, tries)
         with self.noting(level):
@@ -299,7 +313,7 @@ class Calls(Asking):
         for given, answers in [*((ask.given, ask.answers) for ask in call.asks), (call.results, ())]:
             roots = fresh_of(given)
             reached = walk.post_order(roots, stop=known.__contains__)
-            if any(value.op == PARAM or is_random(value) for value in reached):
+            if any(value.op == PARAM or is_random(value) or is_made_of_weights(value) for value in reached):
                 return None
             stages.append(Stage.of(call, roots, reached, varying))
             known.update((*reached, *answers))
@@ -307,16 +321,20 @@ class Calls(Asking):
         rest = Counter(call.counts)
         for ask in call.asks:
             rest -= Counter(ask.segment) + Counter(ask.names)
-        return attrs.evolve(call, weights=weights, stages=tuple(stages), rest=rest)
+        writes = len(tracer.record.overwritten)
+        return attrs.evolve(call, weights=weights, stages=tuple(stages), rest=rest, writes=writes)
 
     # ------------------------------------------------------------------------------------------ the others
 
     def again(self, call: Called, below: Below, values: Sequence[Value]) -> Again | None:
         """A call with the weights of another module, of other values; None where these are not as they were."""
         tracer = self.tracer
+        if call.is_overwritten(tracer.record.overwritten):
+            return None
         path, taken = tracer.modules[-1], dict(tracer.counts)
-        repeated = tracer.visits.again(call.inner, path, list(map(id, below.parts)))
         before = self.once_before(call, below, values)
+        last = None if before is None or before.below is not below else before.repeated
+        repeated = tracer.visits.again(call.inner, path, below.parts, last)
         if before is not None:
             return Again(call, before.values, path, repeated, taken, None, before)
         swaps = dict(zip(call.inputs, values, strict=True))
@@ -361,11 +379,9 @@ class Calls(Asking):
 
     def grown(self, found: Again, number: int) -> Again:
         """The same with the values of a stage, too."""
-        stage = found.call.stages[number]
         if found.before is not None:
-            there = found.before.values
-            return found.over({**found.values, **{value: there[value] for value in stage.roots}}, found.before)
-        values = stage.again(found.values, found.path, found.repeated, found.taken)
+            return found  # which has the values of all stages
+        values = found.call.stages[number].again(found.values, found.path, found.repeated, found.taken)
         known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
         return found.over(known, None)
 
@@ -390,7 +406,8 @@ class Calls(Asking):
             returned = getattr(objects[ask.holder], ask.method)(*args, **kwargs)
             tracer.modules.pop()
             with Unmet():
-                if self.key(returned, new) != ask.key or names_since(tracer.counts, before) != ask.names:
+                named = tracer.before is not None or names_since(tracer.counts, before) == ask.names
+                if self.key(returned, new) != ask.key or not named:  # a trial takes no name for what it met before
                     tracer.unequal = True
                     raise Unequal
                 answers = [tracer.read(tracer.handle(each)) for each in new]
@@ -416,17 +433,18 @@ class Calls(Asking):
         if found.before is not None:
             return found
         if count < len(calls) and calls[count].is_again(found.taken_over(found.values)):
-            return found.over(found.values, calls[count])
+            return found.over(calls[count].values, calls[count])
         tracer.open_index()
         return found
 
     def answered(self, found: Again, asked: Sequence[Value], answers: Sequence[Value]) -> Again:
         """The same with what came as answers, which may be others than in the run before."""
-        values, before = {**found.values, **dict(zip(asked, answers, strict=True))}, found.before
-        if before is not None and any(before.values[old] is not values[old] for old in asked):
+        new, before = dict(zip(asked, answers, strict=True)), found.before
+        if before is not None and all(before.values[old] is answer for old, answer in new.items()):
+            return found
+        if before is not None:
             self.tracer.open_index()
-            before = None
-        return found.over(values, before)
+        return found.over({**found.values, **new}, None)
 
     def shown(self, found: Again, results: Any, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
         """Results as the model gets them, or what it hands over."""
@@ -452,17 +470,21 @@ class Calls(Asking):
 
     def compare(self, found: Again, returned: Any, level: Level) -> None:
         """Notes where a module gave something else than what was expected of it, or asked it."""
-        call, index, pairs = found.call, Index({}), []
+        call, index, pairs = found.call, Index({}, nameless=made_for_once(self.tracer)), []
         alike = [form_of(ask) for ask in call.asks] == [form_of(ask) for ask in level.asks]
-        if level.failed or not alike:
+        if level.failed or not alike or not level.standing.is_kept():
             self.tracer.unequal = True
             return
         given = [found.values[value] for value in (*call.inputs, *call.weights)]
+        handed = set[Value]()
         for number, (ours, theirs) in enumerate(zip(call.asks, level.asks, strict=True)):
             found = self.grown(found, number)
+            handed.update(fresh_of(theirs.given))
             pairs += zip([found.values[v] for v in fresh_of(ours.given)], fresh_of(theirs.given), strict=True)
             found = found.over({**found.values, **dict(zip(ours.answers, theirs.answers, strict=True))}, found.before)
-            given += theirs.answers
+            given += [
+                value for value in theirs.answers if value not in handed
+            ]  # an empty cache gives back what it gets
         found = self.grown(found, -1)
         expected = [found.values[value] for value in fresh_of(call.results)]
         tensors = [each for each in tensors_of(returned) if self.tracer.handle(each).value not in call.inputs]
@@ -503,36 +525,22 @@ class Again:
     def taken_over(self, values: Mapping[Value, Value]) -> TakenOver:
         """What is to be known of it in a trial, where values have become these."""
         call = self.call
-        return TakenOver(call.below.parts[0], call.inputs, call.fresh, call.answers, values, self.below)
-
-
-def tensors_of(returned: Any) -> list[Traced]:
-    """The tensors among results."""
-    if isinstance(returned, Traced):
-        return [returned]
-    each = returned.values() if isinstance(returned, dict) else returned if isinstance(returned, list | tuple) else ()
-    return [tensor for part in each for tensor in tensors_of(part)]
-
-
-def fresh_of(results: Any) -> list[Value]:
-    """The values among results."""
-    if isinstance(results, Fresh):
-        return [results.value]
-    each = results.values() if isinstance(results, dict) else results if isinstance(results, list | tuple) else ()
-    return [value for part in each for value in fresh_of(part)]
+        first = call.below.parts[0]
+        return TakenOver(first, call.inputs, call.fresh, call.answers, values, self.below, self.repeated)
 
 
 # ---------------------------------------------------------------------------------------------- while a model runs
 
 
 @contextmanager
-def reuse_equal_modules(tracer: Tracer) -> Iterator[None]:
-    """A block in which calls of modules that are like one before are made of what that computed."""
+def reuse_equal_modules(tracer: Tracer, around: Surroundings) -> Iterator[None]:
+    """A block in which calls of modules that are like one before are made of what that computed; `around` is what the
+    model reaches beside its modules."""
     likes = tracer.likes
     if not likes.chosen:
         yield
         return
-    calls = Calls(tracer=tracer, likes=likes, last=likes.last if tracer.before is None else frozenset())
+    calls = Calls(tracer=tracer, around=around, likes=likes, last=likes.last if tracer.before is None else frozenset())
     watches = [(cls, name, Watch(name, calls)) for cls, name in likes.different]
     calls.watched = {(cls, name) for cls, name, _ in watches}
     try:

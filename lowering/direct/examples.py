@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 
+from irkit import dims
 from irkit.contract.binding import Binding
 from irkit.core import walk
 from irkit.core.ir import Value
+from irkit.core.types import Tensor
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.evaluation.interpreter import KERNELS, Run
 from irkit.evaluation.kernels.common import Kernel
@@ -44,6 +47,34 @@ class Examples:
                 pair = each.op == PAIR
                 self.known[each] = operands[0] + 1j * operands[1] if pair else run.value(each, operands, binding)
         return self.known[value]
+
+
+FEW, SMALL = 64, 1 << 16
+"""Of how many values something is quickly computed, and how many elements each may have."""
+SLOW = frozenset("MatMul Gemm Conv ConvTranspose Attention LSTM GRU RNN Einsum If Loop Scan DFT Resize".split())
+
+
+def is_quickly_told(value: Value, examples: Examples) -> bool:
+    """Whether what a value holds for the example takes no time to compute."""
+    seen: set[Value] = set()
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if each in seen or each in examples.known:
+            continue
+        seen.add(each)
+        sizes, blob = each.shape if isinstance(each.type, Tensor) else (), each.blob
+        count = math.prod([dims.evaluate(size, dict(examples.hints)) for size in sizes if known_size(size, examples)])
+        absent = blob is not None and blob.absent
+        if len(seen) > FEW or count > SMALL or each.op in SLOW or each in examples.later or absent:
+            return False
+        pending += [operand for operand in each.inputs if operand is not None]
+    return True
+
+
+def known_size(size: Any, examples: Examples) -> bool:
+    """Whether the example tells a size."""
+    return all(dims.label(symbol) in examples.hints for symbol in dims.symbols_of(size))
 
 
 def reaches_parameter(value: Value, constant: dict[Value, bool]) -> bool:

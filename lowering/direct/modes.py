@@ -51,10 +51,11 @@ LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.T
 
 
 @contextmanager
-def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]]) -> Iterator[None]:
-    """A block in which the tracer knows the path of that one of some modules that is running, in this thread."""
+def follow_modules(tracer: Tracer, paths: Mapping[int, str], compiled: bool) -> Iterator[None]:
+    """A block in which the tracer knows the path of that one of some modules, by their identities, that is running in
+    this thread; `compiled` says that some were given to torch.compile."""
     stack, own = tracer.modules, threading.get_ident()
-    tracer.visits = ModuleCalls({id(module): path for path, module in modules})
+    tracer.visits = ModuleCalls(paths)
 
     def before(module: Any, _: Any) -> None:
         if threading.get_ident() == own:
@@ -66,7 +67,7 @@ def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]
 
     hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
     try:
-        with without_warning_of_hooks(modules):
+        with without_warning_of_hooks(compiled):
             yield
     finally:
         for hook in hooks:
@@ -75,9 +76,9 @@ def follow_modules(tracer: Tracer, modules: Sequence[tuple[str, torch.nn.Module]
 
 
 @contextmanager
-def without_warning_of_hooks(modules: Sequence[tuple[str, torch.nn.Module]]) -> Iterator[None]:
+def without_warning_of_hooks(compiled: bool) -> Iterator[None]:
     """A block in which modules that were given to torch.compile do not warn of the hooks that follow modules."""
-    if not any("_orig_mod" in each._modules for _, each in modules):
+    if not compiled:
         yield
         return
     with warnings.catch_warnings():

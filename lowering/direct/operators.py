@@ -33,6 +33,7 @@ from lowering.direct.converting import (
     with_known_sizes,
 )
 from lowering.direct.data import DATA, compute_nothing, seeded_draw
+from lowering.direct.examples import is_quickly_told
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.layouts import QUESTIONS, settle_sharing, settle_view
@@ -92,7 +93,8 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
             return found
-    twins = None if info.sized_by_data else on_twins_if_possible(tracer, func, info, args, kwargs)
+    told = not info.is_sized_by_data(args) and not are_beyond(tracer, info, args)
+    twins = on_twins_if_possible(tracer, func, info, args, kwargs) if told else None
     if twins is None:
         return sized_by_data(tracer, func, info, args, kwargs)
     several = isinstance(twins, tuple | list)
@@ -269,6 +271,20 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
         for twin, value in zip(twins, results, strict=False)
     ]
     return tuple(shown) if several else shown[0] if shown else None
+
+
+def are_beyond(tracer: Tracer, info: Info, args: Sequence[Any]) -> bool:
+    """Whether places in a tensor, as far as they are quickly told, are not all there in the example: torch refuses them
+    where it sees them, and the model may catch that."""
+    if not info.masked or tracer.asked.moved:
+        return False
+    for size, each in zip(tracer.handle(args[0]).twin.shape, args[1], strict=False):
+        value = None if each is None else tracer.read(tracer.handle(each))
+        if value is not None and is_quickly_told(value, tracer.examples):
+            places = tracer.examples.of(value)
+            if places.size and (places.min() < -size or places.max() >= size):
+                return True
+    return False
 
 
 def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
@@ -454,7 +470,7 @@ def laid_out(
     if info.quick and all(h.twin.is_contiguous() for h in met.handles):
         twins: Any = torch.empty(sizes[0], dtype=TORCH[results[0].dtype], device=META)
     else:
-        twins = None if info.sized_by_data else on_twins_if_possible(tracer, met.func, info, args, kwargs)
+        twins = None if info.is_sized_by_data(args) else on_twins_if_possible(tracer, met.func, info, args, kwargs)
     flat = as_list(twins)
     if len(flat) != len(results) or not all(isinstance(twin, torch.Tensor) for twin in flat):
         return None

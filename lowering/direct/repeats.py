@@ -8,7 +8,7 @@ the same values, too (`Record`). So a trial makes values only where it takes ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -24,6 +24,7 @@ from irkit.core.types import Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
 from lowering.direct.tensors import Traced
+from lowering.records.module_calls import Repeated
 
 PLAIN = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -180,7 +181,8 @@ class Outcome:
 class TakenOver:
     """A call that was made of the values of one before it: of which module that was a call, over which `inputs`, what
     it gave and handed over and what it was answered; and what each of these values became. `below` is what the module
-    that called was made of, where each of its weights was what it was when the run met it first; None elsewhere."""
+    that called was made of, where each of its weights was what it was when the run met it first; None elsewhere.
+    `repeated` are the calls of modules in it."""
 
     first: torch.nn.Module
     inputs: tuple[Value, ...]
@@ -188,6 +190,7 @@ class TakenOver:
     answers: tuple[Value, ...]
     values: Mapping[Value, Value]
     below: object = None
+    repeated: Repeated | None = None
 
     def is_again(self, other: TakenOver) -> bool:
         """Whether another run takes over the same of the same, so that each value becomes what it became here."""
@@ -210,13 +213,15 @@ class TakenOver:
 @attrs.define(eq=False, slots=False)
 class Record:
     """What a run has met: what its operators gave, in order; what tensors from outside held, by identity or, where they
-    are small, by content; what was written; the parameters that stand for state, by its first content; and the calls of
+    are small, by content; what was written, and what
+    was there before, in order; the parameters that stand for state, by its first content; and the calls of
     each module that were taken over, in order, by its identity."""
 
     outcomes: list[tuple[Met, Outcome]] = attrs.field(factory=list)
     outside: dict[int, Value] = attrs.field(factory=dict)
     small: dict[Any, Value] = attrs.field(factory=dict)
     written: list[Value] = attrs.field(factory=list)
+    overwritten: list[Value] = attrs.field(factory=list)
     states: dict[Value, Value] = attrs.field(factory=dict)
     taken: dict[int, list[TakenOver]] = attrs.field(factory=dict)
 
@@ -238,7 +243,7 @@ class Index:
     """Of each value of a run the one that stands for all that compute the same at a point, where some symbols are
     numbers; these by what they are, with the contents of small constants; and what the operators gave by what they were
     called with, in order. In one that is `closed`, what was taken over stands for itself, and what that is computed of
-    is not looked at."""
+    is not looked at. Constants with names in `nameless` are told by their contents, too."""
 
     point: Mapping[Any, int]
     same: dict[Value, Value] = attrs.field(factory=dict)
@@ -249,6 +254,7 @@ class Index:
     types: dict[int, tuple[Type, Any]] = attrs.field(factory=dict)
     empty: dict[int, tuple[Type, bool]] = attrs.field(factory=dict)
     closed: bool = False
+    nameless: Container[str] = ()
 
     def include(self, roots: Sequence[Value]) -> None:
         """Takes in what values are computed of."""
@@ -299,7 +305,8 @@ class Index:
         """The content of a small constant, or of sizes that are numbers at the point; None elsewhere."""
         if value.op == CONSTANT:
             blob = value.blob
-            return None if blob is None or blob.size > SMALL or blob.name else blob.array
+            named = blob is not None and blob.name and blob.name not in self.nameless
+            return None if blob is None or blob.size > SMALL or named else blob.array
         if value.op == SHAPE_VECTOR:
             sizes = self.at(value.attributes[0][1])
             return np.array(sizes, np.int64) if dims.are_numbers(sizes) else None
@@ -364,6 +371,12 @@ UNITS = {"Add": 0, "Sub": 0, "Mul": 1}
 """The second operand with which an operator on integers gives back the first."""
 MOVING = ("Squeeze", "Unsqueeze", "Reshape")
 """Operators that give the elements of their operand in order."""
+
+
+def is_made_of_weights(value: Value) -> bool:
+    """Whether a constant is computed of others, as a part of a weight is."""
+    blob = value.blob
+    return blob is not None and bool(blob.of or blob.parts or blob.turned is not None)
 
 
 def content_of(blob: Blob) -> tuple[Any, ...]:

@@ -218,8 +218,8 @@ def run_once(
         blocks.enter_context(torch.set_grad_enabled(training.records))
         by_python = blocks.enter_context(generator_kept(parts.run_torch_alone))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
-        blocks.enter_context(follow_modules(tracer, parts.modules))
-        blocks.enter_context(reuse_equal_modules(tracer))
+        blocks.enter_context(follow_modules(tracer, parts.paths, parts.are_compiled))
+        blocks.enter_context(reuse_equal_modules(tracer, parts.around))
         blocks.enter_context(request.around(tracer, request))
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)

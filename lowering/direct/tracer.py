@@ -304,16 +304,18 @@ class Tracer:
                 "device",
             )
         refuse_layout(tensor)
+        weight = id(tensor) in self.names
         name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
-        if id(tensor) not in self.names:
-            self.symbols["constant"] += 1
-        held = tensor if id(tensor) in self.names else tensor.detach()  # a weight is the same object in every run
+        held = tensor if weight else tensor.detach()  # a weight is the same object in every run
         value = self.held_before(tensor)
         if value is None:
             value = tensor_constant(self.scope.constants, held, name, copy=self.options.copy)
         self.record.outside[id(tensor)] = value
-        if id(tensor) not in self.names and (content := content_of_tensor(held)) is not None:
-            self.record.small.setdefault(content, value)
+        if not weight:
+            self.symbols["constant"] += 1
+            self.effects["constant"] += (content := content_of_tensor(held)) is None
+            if content is not None:
+                self.record.small.setdefault(content, value)
         key = tensor.untyped_storage()._cdata
         if key in self.memories:
             memory, base = self.memories[key]
@@ -322,7 +324,7 @@ class Tracer:
             value = memory.content if not memory.torn else value
         else:
             lasting = self.outside.lasting
-            local = lasting is not None and key not in lasting and id(tensor) not in self.names
+            local = lasting is not None and key not in lasting and not weight
             memory = Memory(value, name, local=local)
             self.memories[key] = (memory, tensor)
             if key in self.outside.written or (self.options.live and not local):
@@ -400,6 +402,7 @@ class Tracer:
                 hint="use capture='torch.export'",
             )  # fmt: skip
         content = handle.location().write(memory.content, new) if handle.lenses else new
+        self.record.overwritten.append(memory.content)
         memory.content = self.placed(content, "write", memory.content.type)
         memory.version += 1
         self.record.written.append(memory.content)
@@ -554,9 +557,9 @@ class Tracer:
 
     def is_constant(self, value: Value) -> bool:
         """Whether a value hangs on no input, no size, no random number, and nothing that is known to be written."""
-        self.effects["content"] += 1
         answer = not reaches_parameter(value, self.constants)
         if answer:
+            self.effects["content"] += 1
             self.fixed.append(value)
         return answer
 

@@ -95,6 +95,7 @@ def listening(recorder: Recorder, module: torch.nn.Module) -> Iterator[None]:
     """A block in which operators are recorded, and the modules that give what they made."""
     modules = list(module.named_modules())
     paths = {id(each): path for path, each in modules}
+    compiled = any("_orig_mod" in each._modules for _, each in modules)
 
     def after(each: Any, _: Any, output: Any) -> None:
         with register_classes(output):
@@ -105,7 +106,7 @@ def listening(recorder: Recorder, module: torch.nn.Module) -> Iterator[None]:
 
     hook = register_module_forward_hook(after)
     try:
-        with follow_modules(recorder, modules), enable_python_dispatcher(), recorder:  # pyright: ignore[reportArgumentType]
+        with follow_modules(recorder, paths, compiled), enable_python_dispatcher(), recorder:  # pyright: ignore[reportArgumentType]
             yield
     finally:
         hook.remove()

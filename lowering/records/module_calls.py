@@ -37,20 +37,25 @@ class ModuleCalls:
         self.met.append((module, above, path))
         return path
 
-    def again(self, inner: InnerCalls, path: str, parts: Sequence[int]) -> Repeated:
-        """The calls inside a module as they would be met now in another one at `path` that is made of `parts`."""
+    def again(self, inner: InnerCalls, path: str, modules: Sequence[object], last: Repeated | None = None) -> Repeated:
+        """The calls inside a module as they would be met now in another one at `path` that is made of `modules`;
+        `last` are those that the run before met in it."""
+        same = last is not None and last.paths is None and last.path == path
+        if last is not None and same and self.times.keys().isdisjoint(last.times):
+            return last
+        parts = list(map(id, modules))
         if inner.plainly is not None and REPEAT not in path:
             places, paths, above = inner.plainly
             own = [parts[place] for place in places]
             new = [path + inside for inside in paths]
             if list(map(self.paths.get, own)) == new and self.times.keys().isdisjoint(new):
                 met = list(zip(own, [path + inside for inside in above], new, strict=True))
-                return Repeated(met, dict.fromkeys(new, 1), None)
+                return Repeated(path, met, dict.fromkeys(new, 1), None)
         trial = ModuleCalls(self.paths, Counter(self.times))
         swaps, known = dict(zip(inner.parts, parts, strict=True)), {inner.path: path}
         for module, over, before in inner.met:
             known[before] = trial.enter(known.get(over, over), swaps.get(module, module))
-        return Repeated(trial.met, trial.times - self.times, known)
+        return Repeated(path, trial.met, trial.times - self.times, known)
 
     def take(self, repeated: Repeated) -> None:
         """Counts calls that were made again."""
@@ -84,9 +89,10 @@ class InnerCalls:
 
 @attrs.frozen(eq=False)
 class Repeated:
-    """Calls that are made again: what is met, how often each path is taken, and what each path of before becomes; None
-    where only the path of the outermost module differs."""
+    """Calls that are made again in a module at a `path`: what is met, how often each path is taken, and what each path
+    of before becomes; None where only the path of the outermost module differs."""
 
+    path: str
     met: Sequence[Met]
     times: Mapping[str, int]
     paths: Mapping[str, str] | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import inspect
 import types
 from collections import Counter
@@ -20,8 +22,9 @@ SIMPLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
 )  # fmt: skip
 """Types of attributes that are compared by what they are."""
-SMALL = 64
-"""Weights of up to this many elements are compared by content."""
+MANY = 1 << 16
+"""Integers and truth values of up to this many are compared by what they are: they may be places, lengths, or choices.
+Of floats only single ones are, as a number that a layer computes with; the others are weights, which nobody reads."""
 State = tuple[dict[str, Any], ...]
 """The attributes of some modules, but for those that each module has."""
 
@@ -163,11 +166,27 @@ def is_composite(module: torch.nn.Module) -> bool:
     return bool(module._modules) or not own
 
 
+def is_compared(weight: torch.Tensor) -> bool:
+    """Whether a weight is compared by what it holds."""
+    single = weight.is_floating_point() or weight.is_complex()
+    return weight.device.type == "cpu" and weight.numel() <= (1 if single else MANY)
+
+
+def content_of(weight: torch.Tensor) -> str:
+    """A text that is equal for tensors that hold the same."""
+    if weight.numel() <= FEW:
+        return repr(weight.tolist())
+    return hashlib.sha256(weight.detach().contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+FEW = 64
+
+
 def weight_like(weight: torch.Tensor) -> Any:
-    """Equal for weights of equal types and layouts, and small ones of equal content."""
+    """Equal for weights of equal types and layouts; of equal content, too, where that is compared."""
     if weight.layout is not torch.strided or type(weight) not in (torch.Tensor, torch.nn.Parameter):
         return id(weight)
-    small = repr(weight.tolist()) if weight.numel() <= SMALL and weight.device.type == "cpu" else ""
+    small = content_of(weight) if is_compared(weight) else ""
     whole = weight.untyped_storage().nbytes() == weight.nbytes
     return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small) if whole else id(weight)
 
@@ -219,16 +238,25 @@ def state_of(own: Mapping[str, Any]) -> dict[str, Any]:
 
 @attrs.frozen(eq=False)
 class Same:
-    """An object that is equal to itself only, or to a list, tuple or dict of the same simple content."""
+    """An object that is equal to itself only, or to a list, tuple or dict of the same simple content, or to the same
+    function with the same simple arguments."""
 
     held: Any
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Same):
             return False
-        return self.held is other.held or (is_plain(self.held) and is_plain(other.held) and self.held == other.held)
+        one, two = (as_told(each) for each in (self.held, other.held))
+        return one is two or (is_plain(one) and is_plain(two) and one == two)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def as_told(held: Any) -> Any:
+    """A function with some of its arguments by what these are; anything else as it is."""
+    if type(held) is not functools.partial or held.__dict__:
+        return held
+    return (f"partial of {id(held.func)}", *held.args, *chain.from_iterable(held.keywords.items()))
 
 
 def is_plain(held: Any) -> bool:
@@ -262,9 +290,13 @@ def functions_of(classes: Sequence[type]) -> Iterator[types.FunctionType]:
         for one in cls.__mro__:
             if not one.__module__.startswith("torch.nn.modules") and one is not object:
                 for name, function in vars(one).items():
-                    if inspect.isfunction(function) and name != "__init__":
+                    if inspect.isfunction(function) and name not in NOT_CALLED:
                         yield function
                         yield from unwrapped(function)
+
+
+NOT_CALLED = ("__init__", "__repr__", "__str__", "extra_repr", "__getstate__", "__setstate__")
+"""Methods of modules that do not run as these are called."""
 
 
 def unwrapped(function: Any) -> Iterator[types.FunctionType]:

