@@ -320,7 +320,7 @@ def varying_key(tracer: Any, given: Any) -> tuple[Any, bool]:
         shape = handle.value.shape
         return (*shape, handle.twin.stride(), handle.twin.dtype), not dims.are_numbers(shape)
     if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return str(given.node.expr), True
+        return given.node.expr, True
     if isinstance(given, list | tuple):
         keys = [varying_key(tracer, each) for each in given]
         return tuple([key for key, _ in keys]), any(varying for _, varying in keys)

@@ -16,7 +16,7 @@ from irkit import dims
 from irkit.dims import Dim, Range
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
-from lowering.capture.guards.answers import holds
+from lowering.capture.guards.answers import holds, words
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
@@ -122,7 +122,7 @@ class Questions:
         self.reached(told)
         self.told.append(told)
         if told not in (sympy.true, True) and told not in self.kept:
-            self.kept[told] = Guard(told, str(told), self.line())
+            self.kept[told] = Guard(told, words(told), self.line())
             self.heard(told)
 
     def number_taken(self, size: Any, number: int) -> None:
