@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import io
 import itertools
 import logging
@@ -91,11 +92,14 @@ def spent(model: torch.nn.Module, sets: Sets, rewritten: bool, runs: int, both: 
             captures.add(program.report.capture)
 
         def theirs(given: dict[str, Any], shapes: Any) -> None:
-            torch.export.export(model, (), given, dynamic_shapes=shapes, strict=False)
+            whole: tuple[Any, ...] = (Called(model), (given,)) if takes_any(model) else (model, (), given)
+            torch.export.export(*whole, dynamic_shapes=shapes, strict=False)
 
         captures: set[str] = set()
         least: Row = {"irkit": math.inf, "torch_export": math.inf if both else None}
         for _ in range(runs):
+            for each in Path(folder).iterdir():  # its pages serve again: those not used yet cost a virtual machine more
+                each.unlink()
             given = copied(dict(sets.example))
             note(least, "irkit", partial(ours, given))
             given = copied(dict(sets.example))
@@ -118,6 +122,25 @@ def quiet() -> Iterator[None]:
 
 CLEAR = 0.5
 """A ratio that further runs need not tell better."""
+
+
+class Called(torch.nn.Module):
+    """A model called with a dict of its arguments: torch.export takes no shapes of those that a model takes by any
+    name."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, given: dict[str, Any]) -> Any:
+        """What the model gives."""
+        return self.model(**given)
+
+
+def takes_any(model: torch.nn.Module) -> bool:
+    """Whether a model takes arguments of any name, or any number."""
+    some = inspect.signature(model.forward).parameters.values()
+    return any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in some)
 
 
 def note(least: Row, way: str, work: Callable[[], None]) -> None:
