@@ -300,7 +300,7 @@ def test_lengths_that_data_tells_do_not_keep_other_sizes_out() -> None:
         torch.testing.assert_close(program(*given), model(*given), rtol=1e-4, atol=1e-5)
 
 
-class Windowed(torch.nn.Module):
+class Tall(torch.nn.Module):
     """Takes windows of eight rows; where it is `padded`, it makes rows of fewer so many itself, else of fewer than
     three."""
 
@@ -315,8 +315,8 @@ class Windowed(torch.nn.Module):
         return self.inner(x)
 
 
-def windowed(padded: bool) -> tuple[Windowed, irkit.Program]:
-    model = Windowed(padded).eval()
+def tall(padded: bool) -> tuple[Tall, irkit.Program]:
+    model = Tall(padded).eval()
     given = (torch.randn(2, 2, 12, 3),)
     return model, irkit.to_onnx(model, given, dynamic_shapes=({0: "batch", 2: "rows"},), rewrite=True)
 
@@ -336,7 +336,7 @@ def test_a_size_that_an_operator_refuses_is_not_run_again() -> None:
 @pytest.mark.parametrize("padded", [True, False])
 def test_a_size_of_which_the_model_asks_is_run_again(padded: bool) -> None:
     torch.manual_seed(0)
-    model, program = windowed(padded)
+    model, program = tall(padded)
     for rows in (1, 2, 8, 9, 20) if not padded else (1, 3, 7, 8, 9, 20):
         x = torch.randn(3, 2, rows, 3)
         torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
