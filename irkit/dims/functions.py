@@ -13,7 +13,7 @@ import sympy
 from sympy import Integer
 
 from irkit.dims import signs
-from irkit.dims.exact import exact_product, exact_quotient, exact_sum, shortest
+from irkit.dims.exact import Number, exact_product, exact_quotient, exact_sum, shortest
 from irkit.dims.ranges import Range
 from irkit.dims.symbols import CACHE, label
 from irkit.dims.written import Program, source_of
@@ -24,8 +24,6 @@ DIGITS = 1 << 16
 
 _Part = Any
 """An expression of sympy, or a part of one, which sympy gives no types."""
-_Number = Any
-"""An int, a Fraction, or a float."""
 Ends = tuple[float, float]
 """The least and the greatest that something may be: integers, or infinite."""
 
@@ -448,7 +446,7 @@ def _times(a: Ends, b: Ends) -> Ends:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def number_of(expr: _Part, values: Mapping[str, int]) -> _Number:
+def number_of(expr: _Part, values: Mapping[str, int]) -> Number:
     """The number that an expression is under an assignment of its symbols by name: exact, an int or a Fraction, where
     no double is in it; else a float, rounded once by each operation on doubles."""
     return _program(expr).number(values)
@@ -456,7 +454,7 @@ def number_of(expr: _Part, values: Mapping[str, int]) -> _Number:
 
 PROGRAMS = 1 << 13
 """Of so many expressions it is known how their numbers are computed."""
-_Step = Callable[[list[_Number], Mapping[str, int]], _Number]
+_Step = Callable[[list[Number], Mapping[str, int]], Number]
 """What a part of an expression is, of what the parts before it are and the values of symbols."""
 
 
@@ -526,7 +524,7 @@ def _step(expr: _Part, places: Sequence[int]) -> _Step:
 
 
 def _looked_up(name: str) -> _Step:
-    def value_of(_: list[_Number], values: Mapping[str, int]) -> _Number:
+    def value_of(_: list[Number], values: Mapping[str, int]) -> Number:
         if name not in values:
             raise DimensionError(f"the dimension symbol {name!r} has no value", hint=f"known: {sorted(values)}")
         return values[name]
@@ -537,7 +535,7 @@ def _looked_up(name: str) -> _Step:
 def _constant(expr: _Part) -> _Step:
     """The number that an expression without parts is. Raises TypeError where it is none."""
     if expr.is_Rational:
-        number: _Number = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
+        number: Number = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
     elif expr.is_Number or expr.is_NumberSymbol:
         number = float(expr)
     else:
@@ -545,7 +543,7 @@ def _constant(expr: _Part) -> _Step:
     return lambda _found, _values: number
 
 
-def power(expr: _Part, base: _Number, exponent: _Number) -> _Number:
+def power(expr: _Part, base: Number, exponent: Number) -> Number:
     """base ** exponent. Raises DimensionError for an integer far beyond any size, which would take minutes."""
     if type(exponent) is not int:
         root = exponent == HALF and type(exponent) is Fraction and base >= 0
@@ -560,4 +558,4 @@ _FOLD: dict[Any, Callable[..., Any]] = {
     Mod: operator.mod, Max: max, Min: min, Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
     Double: float, sympy.Abs: abs,
 }  # fmt: skip
-_SIGNS: Mapping[Any, str] = {FloorDiv: "//", Mod: "%", Max: "max", Min: "min"}
+_SIGNS: Mapping[_Part, str] = {FloorDiv: "//", Mod: "%", Max: "max", Min: "min"}

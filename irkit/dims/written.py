@@ -7,11 +7,14 @@ from typing import Any
 
 import sympy
 
+from irkit.dims.exact import Number
 from irkit.dims.symbols import label
 
 OFTEN = 64
 """So many numbers of an expression are computed part by part before code is written for it, which takes as long."""
-_Numbers = Callable[[Mapping[str, Any]], Any]
+_Values = Mapping[str, Number]
+_Part = Any
+"""An expression of sympy, or a part of one, which sympy gives no types."""
 
 
 class Program:
@@ -19,14 +22,12 @@ class Program:
 
     __slots__ = ("code", "left", "steps", "write")
 
-    def __init__(
-        self, steps: Sequence[Callable[[list[Any], Mapping[str, Any]], Any]], write: Callable[[], str]
-    ) -> None:
+    def __init__(self, steps: Sequence[Callable[[list[Number], _Values], Number]], write: Callable[[], str]) -> None:
         self.steps, self.write = steps, write
         self.left = OFTEN if len(steps) > 1 else -1
-        self.code: _Numbers | None = None
+        self.code: Callable[[_Values], Number] | None = None
 
-    def number(self, values: Mapping[str, Any]) -> Any:
+    def number(self, values: _Values) -> Number:
         """The number for these values of the symbols."""
         if self.code is not None:
             told = self.code(values)
@@ -36,28 +37,28 @@ class Program:
             self.left -= 1
             if not self.left:
                 self.code = compiled(self.write())
-        found: list[Any] = []
+        found: list[Number] = []
         for step in self.steps:
             found.append(step(found, values))
         return found[-1]
 
 
-def compiled(source: str) -> _Numbers | None:
+def compiled(source: str) -> Callable[[_Values], Number] | None:
     """The function of a source; None for no source."""
-    made: dict[str, Any] = {}
+    made: dict[str, Callable[[_Values], Number]] = {}
     if source:
         exec(compile(source, "<size>", "exec"), made)
     return made.get("number")
 
 
-def source_of(expr: Any, signs: Mapping[Any, str], digits: int) -> str:
+def source_of(expr: _Part, signs: Mapping[_Part, str], digits: int) -> str:
     """Python code for the number of an expression of integers: sums, products, powers of up to so many binary digits,
     and functions that `signs` tells an operator or a function of Python's for. It gives None where a size is not known,
     or no int. "" for any other expression."""
-    names: dict[Any, str] = {}
+    names: dict[_Part, str] = {}
     before, lines = list[str](), list[str]()
 
-    def written(part: Any) -> str | None:
+    def written(part: _Part) -> str | None:
         if part in names:
             return names[part]
         if part.is_Integer:
@@ -84,7 +85,7 @@ def source_of(expr: Any, signs: Mapping[Any, str], digits: int) -> str:
     return "\n    ".join(["def number(values):", *before, *known, *lines, f"return {result}"])
 
 
-def text_of(part: Any, args: Sequence[str], signs: Mapping[Any, str]) -> str | None:
+def text_of(part: _Part, args: Sequence[str], signs: Mapping[_Part, str]) -> str | None:
     """How one part is computed of others; None for what need be no integer."""
     if isinstance(part, sympy.Add):
         return " + ".join(args)
