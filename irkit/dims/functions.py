@@ -339,9 +339,10 @@ def _beats(a: sympy.Expr, b: sympy.Expr, pick: Callable[..., int]) -> bool:
 # ---------------------------------------------------------------------------------------------- intervals
 
 
-def interval(expr: _Part, ranges: Mapping[str, Range]) -> Ends:
-    """The ends between which every value of an expression is, where symbols are in their ranges."""
-    return _interval(expr, ranges, {})
+def interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends] | None = None) -> Ends:
+    """The ends between which every value of an expression is, where symbols are in their ranges. `known` keeps those of
+    its parts, for other expressions and the same ranges."""
+    return _interval(expr, ranges, {} if known is None else known)
 
 
 def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]) -> Ends:
