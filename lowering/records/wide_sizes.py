@@ -100,17 +100,18 @@ class Limits:
 
     def span(self, expr: Any) -> tuple[float, float]:
         """The ends between which a sum of products is: sizes behind several layers have those before them as parts."""
-        if expr not in self._spans:
-            found = [self.span_of_term(term) for term in sympy.Add.make_args(expr)]
-            self._spans[expr] = sum(low for low, _ in found), sum(high for _, high in found)
-        return self._spans[expr]
+        found = [self.span_of_term(term) for term in sympy.Add.make_args(expr)]
+        return sum(low for low, _ in found), sum(high for _, high in found)
 
     def span_of_term(self, term: Any) -> tuple[float, float]:
         """The same of one product; one of sizes that a tensor has is no larger than memory."""
-        number, rest = term.as_coeff_Mul()
-        if not rest.is_number and self.is_held(factors_of(rest)):
-            return min(number * MEMORY, 0), max(number * MEMORY, 0)
-        return interval(term, self.ends, self._parts)
+        if term not in self._spans:
+            number, rest = term.as_coeff_Mul()
+            if not rest.is_number and self.is_held(factors_of(rest)):
+                self._spans[term] = min(number * MEMORY, 0), max(number * MEMORY, 0)
+            else:
+                self._spans[term] = interval(term, self.ends, self._parts)
+        return self._spans[term]
 
     def is_held(self, factors: Mapping[Any, int]) -> bool:
         """Whether a tensor has all of these sizes, none of which is wide itself."""
