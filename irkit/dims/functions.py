@@ -13,8 +13,10 @@ import sympy
 from sympy import Integer
 
 from irkit.dims import signs
+from irkit.dims.exact import Number, exact_product, exact_quotient, exact_sum, shortest
 from irkit.dims.ranges import Range
 from irkit.dims.symbols import CACHE, label
+from irkit.dims.written import Program, source_of
 from irkit.errors import DimensionError
 
 DIGITS = 1 << 16
@@ -22,8 +24,6 @@ DIGITS = 1 << 16
 
 _Part = Any
 """An expression of sympy, or a part of one, which sympy gives no types."""
-_Number = Any
-"""An int, a Fraction, or a float."""
 Ends = tuple[float, float]
 """The least and the greatest that something may be: integers, or infinite."""
 
@@ -339,9 +339,10 @@ def _beats(a: sympy.Expr, b: sympy.Expr, pick: Callable[..., int]) -> bool:
 # ---------------------------------------------------------------------------------------------- intervals
 
 
-def interval(expr: _Part, ranges: Mapping[str, Range]) -> Ends:
-    """The ends between which every value of an expression is, where symbols are in their ranges."""
-    return _interval(expr, ranges, {})
+def interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends] | None = None) -> Ends:
+    """The ends between which every value of an expression is, where symbols are in their ranges. `known` keeps those of
+    its parts, for other expressions and the same ranges."""
+    return _interval(expr, ranges, {} if known is None else known)
 
 
 def _interval(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]) -> Ends:
@@ -403,7 +404,7 @@ def _ends(expr: _Part, ranges: Mapping[str, Range], known: dict[_Part, Ends]) ->
     """The ends of an expression whose parts are between theirs."""
     parts = [_interval(arg, ranges, known) for arg in expr.args]
     if expr.is_Rational:
-        number: Any = _shortest(Fraction(int(expr.p), int(expr.q)))
+        number: Any = shortest(Fraction(int(expr.p), int(expr.q)))
         return number, number
     if expr.is_Symbol:
         given = ranges.get(label(expr))
@@ -446,22 +447,24 @@ def _times(a: Ends, b: Ends) -> Ends:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def number_of(expr: _Part, values: Mapping[str, int]) -> _Number:
+def number_of(expr: _Part, values: Mapping[str, int]) -> Number:
     """The number that an expression is under an assignment of its symbols by name: exact, an int or a Fraction, where
     no double is in it; else a float, rounded once by each operation on doubles."""
-    found: list[_Number] = []
-    for step in _steps(expr):
-        found.append(step(found, values))
-    return found[-1]
+    return _program(expr).number(values)
 
 
 PROGRAMS = 1 << 13
 """Of so many expressions it is known how their numbers are computed."""
-_Step = Callable[[list[_Number], Mapping[str, int]], _Number]
+_Step = Callable[[list[Number], Mapping[str, int]], Number]
 """What a part of an expression is, of what the parts before it are and the values of symbols."""
 
 
 @lru_cache(maxsize=PROGRAMS)
+def _program(expr: _Part) -> Program:
+    """How the number of an expression is computed."""
+    return Program(_steps(expr), lambda: source_of(expr, _SIGNS, DIGITS))
+
+
 def _steps(expr: _Part) -> tuple[_Step, ...]:
     """How the number of an expression is computed: each part that differs once, after those that it is made of. Sizes
     behind several layers contain the sizes before them many times over."""
@@ -500,12 +503,12 @@ def _step(expr: _Part, places: Sequence[int]) -> _Step:
     if not places:
         return _constant(expr)
     if isinstance(expr, sympy.Add):
-        return lambda found, _: _exact_sum([found[i] for i in places])
+        return lambda found, _: exact_sum([found[i] for i in places])
     if isinstance(expr, sympy.Mul):
         exponents = [min(_whole_power(arg), 1) for arg in expr.args]
         if min(exponents) >= 0:
-            return lambda found, _: _exact_product([found[i] for i in places])
-        return lambda found, _: _exact_quotient([found[i] for i in places], exponents)
+            return lambda found, _: exact_product([found[i] for i in places])
+        return lambda found, _: exact_quotient([found[i] for i in places], exponents)
     if isinstance(expr, sympy.Pow):
         base, exponent = places
         return lambda found, _: power(expr, found[base], found[exponent])
@@ -522,7 +525,7 @@ def _step(expr: _Part, places: Sequence[int]) -> _Step:
 
 
 def _looked_up(name: str) -> _Step:
-    def value_of(_: list[_Number], values: Mapping[str, int]) -> _Number:
+    def value_of(_: list[Number], values: Mapping[str, int]) -> Number:
         if name not in values:
             raise DimensionError(f"the dimension symbol {name!r} has no value", hint=f"known: {sorted(values)}")
         return values[name]
@@ -533,7 +536,7 @@ def _looked_up(name: str) -> _Step:
 def _constant(expr: _Part) -> _Step:
     """The number that an expression without parts is. Raises TypeError where it is none."""
     if expr.is_Rational:
-        number: _Number = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
+        number: Number = int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
     elif expr.is_Number or expr.is_NumberSymbol:
         number = float(expr)
     else:
@@ -541,54 +544,14 @@ def _constant(expr: _Part) -> _Step:
     return lambda _found, _values: number
 
 
-def power(expr: _Part, base: _Number, exponent: _Number) -> _Number:
+def power(expr: _Part, base: Number, exponent: Number) -> Number:
     """base ** exponent. Raises DimensionError for an integer far beyond any size, which would take minutes."""
     if type(exponent) is not int:
         root = exponent == HALF and type(exponent) is Fraction and base >= 0
         return math.sqrt(base) if root else base ** float(exponent)
     if type(base) is int and base.bit_length() * exponent > DIGITS:
         raise DimensionError(f"the dimension {expr} is beyond any size", hint="give smaller sizes, or a smaller power")
-    return _exact_quotient([base], [exponent])
-
-
-_WHOLE: frozenset[type] = frozenset((int,))
-
-
-def _exact_sum(numbers: Sequence[_Number]) -> _Number:
-    """The sum, rounded once where a float is among the numbers."""
-    if _WHOLE.issuperset(map(type, numbers)):
-        return sum(numbers)
-    kinds: set[type] = set(map(type, numbers))
-    if float not in kinds or complex in kinds:
-        return _shortest(sum(numbers))
-    return float(sum(map(Fraction, numbers)))
-
-
-def _exact_product(numbers: Sequence[_Number]) -> _Number:
-    """The product, rounded once where a float is among the numbers."""
-    if _WHOLE.issuperset(map(type, numbers)):
-        return math.prod(numbers)
-    return _exact_quotient(numbers, [1] * len(numbers))
-
-
-def _exact_quotient(bases: Sequence[_Number], exponents: Sequence[int]) -> _Number:
-    """The product of powers, rounded once where a float is among their bases."""
-    factors, kinds = list(zip(bases, exponents, strict=True)), frozenset(map(type, bases))
-    if complex in kinds or (kinds <= _WHOLE and all(exponent >= 0 for exponent in exponents)):
-        return math.prod(base**exponent for base, exponent in factors)
-    top, bottom = 1, 1
-    for base, exponent in factors:
-        over, under = Fraction(base).as_integer_ratio() if type(base) is not int else (base, 1)
-        if exponent < 0:
-            over, under = under, over
-        top, bottom = top * over ** abs(exponent), bottom * under ** abs(exponent)
-    found = Fraction(top, bottom)
-    return float(found) if float in kinds else _shortest(found)
-
-
-def _shortest(number: _Number) -> Any:
-    """An int where a Fraction is one."""
-    return int(number) if type(number) is Fraction and number.denominator == 1 else number
+    return exact_quotient([base], [exponent])
 
 
 _FOLD: dict[Any, Callable[..., Any]] = {
@@ -596,3 +559,4 @@ _FOLD: dict[Any, Callable[..., Any]] = {
     Mod: operator.mod, Max: max, Min: min, Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
     Double: float, sympy.Abs: abs,
 }  # fmt: skip
+_SIGNS: Mapping[_Part, str] = {FloorDiv: "//", Mod: "%", Max: "max", Min: "min"}

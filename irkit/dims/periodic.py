@@ -51,11 +51,15 @@ def quotient_of(parts: tuple[Dim, ...], value: Callable[[int, str], int]) -> Dim
     values = [value(n, symbol.name) for n in range(period)]
     whole = math.gcd(*values, int(slope * period))
     for factor in dict.fromkeys((whole, 1)):
-        each = slope / (factor or 1)
-        for more in range(each.denominator if factor else 0):
-            first = values[0] // factor * each.denominator + more
-            if all(factor * ((each.numerator * n + first) // each.denominator) == v for n, v in enumerate(values)):
-                return mul(floordiv(add(mul(symbol, each.numerator), first), each.denominator), factor)
+        if not factor:
+            continue
+        each = slope / factor
+        rise, run = each.numerator, each.denominator
+        ends = [
+            v // factor * run - rise * n for n, v in enumerate(values)
+        ]  # first is from there on, and less than run more
+        if max(ends) < min(ends) + run:
+            return mul(floordiv(add(mul(symbol, rise), max(ends)), run), factor)
     return None
 
 

@@ -208,7 +208,8 @@ def covers(outer: Place, inner: Place) -> bool:
 
 def functions_of(file: str) -> list[types.FunctionType]:
     """All functions that live whose code stands in a file."""
-    return [each for each in gc.get_objects() if type(each) is types.FunctionType and each.__code__.co_filename == file]
+    kind = types.FunctionType
+    return [each for each in gc.get_objects() if type(each) is kind and each.__code__.co_filename == file]
 
 
 def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -13,6 +13,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
+from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
 from lowering.direct.meta_device.results import TOLD, teller
 from lowering.direct.sizes import SizeNode
@@ -409,7 +410,7 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
         ones = ones if len(ones) < len(distinct) else [d for d in distinct if tracer.asked.hint(d) != size]
         wide = [d for d in distinct if d not in ones]
         if wide:
-            chosen = min(wide, key=lambda d: len(str(d)))
+            chosen = min(wide, key=lambda d: len(words(d)))
             for each in distinct:
                 tracer.asked.equal(each, 1 if each in ones else chosen)
             return chosen

@@ -103,6 +103,15 @@ def move_test(asked: Questions) -> Callable[[Mapping[str, int]], bool]:
     return allows
 
 
+def none_takes(asked: Questions, point: Mapping[str, int], against: Sequence[Any]) -> bool:
+    """Whether an operator of a model refuses a point that differs in one name from the sizes of now: one requires more
+    of that name, and what else refuses the point are least sizes that operators require. So the model, of which nothing
+    else is asked there, comes to that operator."""
+    moved = [name for name, size in point.items() if asked.hints.get(name) != size]
+    seen = any(is_symbol(expr.args[0]) and expr in asked.refused for expr in against)
+    return len(moved) == 1 and seen and all(type(expr) is sympy.Ge and expr not in asked.own for expr in against)
+
+
 def are_in_ranges(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges allow sizes."""
     return all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
@@ -320,7 +329,7 @@ def varying_key(tracer: Any, given: Any) -> tuple[Any, bool]:
         shape = handle.value.shape
         return (*shape, handle.twin.stride(), handle.twin.dtype), not dims.are_numbers(shape)
     if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return str(given.node.expr), True
+        return given.node.expr, True
     if isinstance(given, list | tuple):
         keys = [varying_key(tracer, each) for each in given]
         return tuple([key for key, _ in keys]), any(varying for _, varying in keys)

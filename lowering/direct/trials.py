@@ -30,6 +30,7 @@ from lowering.capture.guards.settled import settled_at
 from lowering.capture.same_numbers import same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
+from lowering.direct.points import none_takes
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run, run_keeping
@@ -309,8 +310,6 @@ def with_other_ways(found: Found, known: Registrations) -> Found:
 
 WAYS = 6
 """How often a model is run once more at sizes that conditions refuse."""
-
-
 MOST_APART = 64
 """Into how many conditions those of two ways are written out: six ways of ten conditions each would be a million."""
 
@@ -373,6 +372,8 @@ def with_way(
     hold; the very same, with a note, where the model raises there, or that cannot be a branch."""
     request, asked = found.run.request, found.run.tracer.asked
     at = " and ".join(f"{name} = {point[name]}" for name in request.hints)
+    if none_takes(asked, point, [guard.expr for guard in against]):
+        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
     try:
         there = {name: point[name] for name in request.hints}
         how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}

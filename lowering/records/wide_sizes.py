@@ -82,6 +82,8 @@ class Limits:
     ends: Mapping[str, Range]
     groups: Sequence[Sequence[Value]]
     _held: dict[int, list[Mapping[Any, int]]] = attrs.field(factory=dict, init=False, repr=False)
+    _spans: dict[Any, tuple[float, float]] = attrs.field(factory=dict, init=False, repr=False)
+    _parts: dict[Any, tuple[float, float]] = attrs.field(factory=dict, init=False, repr=False)
 
     def wide_parts(self, expr: Any) -> Iterator[str]:
         """The conditions that 64 bits hold the parts of an expression that might go beyond."""
@@ -97,16 +99,19 @@ class Limits:
             yield from self.wide_parts(part)
 
     def span(self, expr: Any) -> tuple[float, float]:
-        """The ends between which a sum of products is."""
+        """The ends between which a sum of products is: sizes behind several layers have those before them as parts."""
         found = [self.span_of_term(term) for term in sympy.Add.make_args(expr)]
         return sum(low for low, _ in found), sum(high for _, high in found)
 
     def span_of_term(self, term: Any) -> tuple[float, float]:
         """The same of one product; one of sizes that a tensor has is no larger than memory."""
-        number, rest = term.as_coeff_Mul()
-        if not rest.is_number and self.is_held(factors_of(rest)):
-            return min(number * MEMORY, 0), max(number * MEMORY, 0)
-        return interval(term, self.ends)
+        if term not in self._spans:
+            number, rest = term.as_coeff_Mul()
+            if not rest.is_number and self.is_held(factors_of(rest)):
+                self._spans[term] = min(number * MEMORY, 0), max(number * MEMORY, 0)
+            else:
+                self._spans[term] = interval(term, self.ends, self._parts)
+        return self._spans[term]
 
     def is_held(self, factors: Mapping[Any, int]) -> bool:
         """Whether a tensor has all of these sizes, none of which is wide itself."""
@@ -121,7 +126,7 @@ class Limits:
         """The factors of each tensor's number of elements."""
         for shape in dict.fromkeys(tuple(dims_of(value.type)) for value in values):
             sizes = [size for size in shape if type(size) is not int]
-            if sizes and all(interval(size, self.ends)[1] <= MOST for size in sizes):
+            if sizes and all(interval(size, self.ends, self._parts)[1] <= MOST for size in sizes):
                 yield sum((factors_of(size) for size in sizes), Counter[Any]())
 
 

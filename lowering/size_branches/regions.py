@@ -15,6 +15,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from irkit.core.ir import Value
 from irkit.dims.choice import negation
 from irkit.errors import IrkitError
+from lowering.capture.guards.answers import words
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.containers import by_key, restore
@@ -126,10 +127,10 @@ class Region:
                 continue
             for each in those:
                 either = sympy.Or(negation(each.way.where), guard.expr)
-                self.keep_one(either, attrs.evolve(guard, expr=either, text=str(either)))
+                self.keep_one(either, attrs.evolve(guard, expr=either, text=words(either)))
         for path in refused:
             told = as_said(negation(path.where))
-            self.keep_one(told, Guard(told, str(told), path.line))
+            self.keep_one(told, Guard(told, words(told), path.line))
 
     def keep_one(self, told: Any, guard: Guard) -> None:
         """Keeps a condition, with the line that asked it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -157,7 +158,22 @@ def extreme_index(function: Callable[..., Array]) -> Kernel:
 kernel_ArgMax, kernel_ArgMin = extreme_index(np.argmax), extreme_index(np.argmin)
 
 
-def running(function: Callable[..., Array], start: int) -> Kernel:
+def accumulated(function: np.ufunc, value: Array) -> Array:
+    """What the elements along the first axis give one after the other: plane by plane where these are large, since
+    numpy goes through memory once for each element of a plane."""
+    if len(value) < 2 or value[0].size < PLANE or value.strides[0] < value.strides[-1]:
+        return function.accumulate(value, axis=0, dtype=value.dtype)
+    found = np.array(value, order="K")
+    for last, here in pairwise(found):
+        function(last, here, out=here)
+    return found
+
+
+PLANE = 1024
+"""A plane of so many elements is large."""
+
+
+def running(function: np.ufunc, start: int) -> Kernel:
     """The kernel of a running sum or product along an axis, from either end, with or without the element itself."""
 
     def kernel(node: Value, x: Array, axis: Array) -> Array:
@@ -165,7 +181,7 @@ def running(function: Callable[..., Array], start: int) -> Kernel:
         value = np.moveaxis(wide(x), along, 0)
         if attr(node, "reverse"):
             value = value[::-1]
-        found = function(value, axis=0, dtype=value.dtype)
+        found = accumulated(function, value)
         if attr(node, "exclusive") and len(value):
             found = np.concatenate([np.full_like(value[:1], start), found[:-1]])
         if attr(node, "reverse"):
@@ -175,4 +191,4 @@ def running(function: Callable[..., Array], start: int) -> Kernel:
     return kernel
 
 
-kernel_CumSum, kernel_CumProd = running(np.cumsum, 0), running(np.cumprod, 1)
+kernel_CumSum, kernel_CumProd = running(np.add, 0), running(np.multiply, 1)

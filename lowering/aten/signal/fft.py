@@ -13,6 +13,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
+from irkit.core.blobs import owned_blob
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
@@ -38,10 +39,25 @@ def by_matrix(size: Dim) -> bool:
     return type(size) is int and (size <= SMALL or (size <= ODD and size & (size - 1) != 0))
 
 
-def waves(rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of 2 pi j k / size, (rows, columns), in f64"""
-    angle = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % size) / size
-    return np.cos(angle), np.sin(angle)
+def waves(
+    rows: int, columns: int, size: int, dtype: DType = EXACT, by: float = 1.0, *, twice: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """cos and sin of 2 pi j k / size, (rows, columns), computed in f64; those of frequencies that occur `twice`, two
+    times; divided `by` a number. They are as many different numbers as there are frequencies, and looked up."""
+    angle = 2 * np.pi * np.arange(size) / size
+    places = np.outer(np.arange(rows), np.arange(columns))
+    places %= size
+    made = [wave * (2.0 if twice else 1.0) / by for wave in (np.cos(angle), np.sin(angle))]
+    cosine, sine = (np.take(wave.astype(dtype.numpy), places) for wave in made)
+    for row in np.flatnonzero(mirrored(size) == 1.0) if twice else ():
+        for found, wave in ((cosine, np.cos(angle)), (sine, np.sin(angle))):
+            found[row] = (wave / by).astype(dtype.numpy)[places[row]]
+    return cosine, sine
+
+
+def fixed(made: np.ndarray, dtype: DType) -> Value:
+    """The constant that an array is which nobody else holds"""
+    return const(owned_blob(made, dtype))
 
 
 def divisor(sizes: Sequence[Dim], normalization: int) -> Any:
@@ -223,9 +239,8 @@ def half_along(x: Parts, axis: int, size: Dim) -> Value:
         made = cast(made, joined.dtype)
         shape = (*x[0].shape[:axis], size, *x[0].shape[axis + 1 :])
         return times(reshape(made, shape), size)
-    cosine, sine = waves(size // 2 + 1, size, size)
-    twice = mirrored(size)[:, None]
-    return op.Sub(along(x[0], axis, cosine * twice), along(x[1], axis, sine * twice))
+    cosine, sine = waves(size // 2 + 1, size, size, twice=True)
+    return op.Sub(along(x[0], axis, cosine), along(x[1], axis, sine))
 
 
 def mirrored(size: int) -> np.ndarray:
@@ -343,14 +358,15 @@ def windowed_waves(
     window: Value | None, size: int, length: int | None, count: int, dtype: DType, normalized: bool
 ) -> Parts:
     """(count, 1, size): the window times exp(-2 pi i j k / size), by parts"""
-    cosine, sine = (wave.T[:, None].astype(dtype.numpy) for wave in waves(size, count, size))
+    cosine, sine = (wave[:, None] for wave in waves(count, size, size, dtype))
     frames = [framing(v, size, length, dtype) for v in ([window] if window is None else parts_of(window))]
     if normalized:
         frames = [op.Mul(frame, scalar(1.0 / np.sqrt(size), dtype)) for frame in frames]
-    real, imaginary = op.Mul(const(cosine), frames[0]), op.Mul(const(-sine), frames[0])
+    real, imaginary = op.Mul(fixed(cosine, dtype), frames[0]), op.Mul(fixed(-sine, dtype), frames[0])
     if len(frames) == 1:
         return real, imaginary
-    return op.Add(real, op.Mul(const(sine), frames[1])), op.Add(imaginary, op.Mul(const(cosine), frames[1]))
+    more = [op.Mul(fixed(wave, dtype), frames[1]) for wave in (sine, cosine)]
+    return op.Add(real, more[0]), op.Add(imaginary, more[1])
 
 
 def parts_of(x: Value) -> Sequence[Value]:
@@ -382,8 +398,8 @@ def aten_istft(
     count = n_fft if return_complex else n_fft // 2 + 1
     if dims.same(real.shape[1], count) is not True:
         real, imaginary = slice_axis(real, 1, 0, count), slice_axis(imaginary, 1, 0, count)
-    scale = np.ones((n_fft, 1)) if return_complex else mirrored(n_fft)[:, None]
-    cosine, sine = (w * scale / (np.sqrt(n_fft) if normalized else n_fft) for w in waves(count, n_fft, n_fft))
+    by = np.sqrt(n_fft) if normalized else n_fft
+    cosine, sine = waves(count, n_fft, n_fft, dtype, by, twice=not return_complex)
     frame = framing(window, n_fft, win_length, dtype)
     attributes: dict[str, Any] = {"strides": (hop,), "kernel_shape": (n_fft,)}
     total = dims.add(n_fft, dims.mul(hop, dims.sub(real.shape[2], 1)))
@@ -395,7 +411,7 @@ def aten_istft(
         return slice_axis(reshape(added, (added.shape[0], total)), 1, first, dims.add(first, kept))
 
     def signal(basis: np.ndarray) -> Value:
-        weights = op.Mul(const(basis[:, None].astype(dtype.numpy)), frame)
+        weights = op.Mul(fixed(basis, dtype), frame)
         made = op.Div(cut(op.ConvTranspose(both, weights, **attributes)), envelope)
         if length is not None and dims.same(kept, length) is not True:
             made = op.Pad(made, shape_vector((0, 0, 0, dims.sub(length, kept))))
@@ -404,5 +420,5 @@ def aten_istft(
     both = concat([real, imaginary], 1)
     ones = expand(scalar(1, dtype), (1, 1, real.shape[2]))
     envelope = cut(op.ConvTranspose(ones, reshape(op.Mul(frame, frame), (1, 1, n_fft)), **attributes))
-    made = signal(np.concatenate([cosine, -sine]))
-    return pair(made, signal(np.concatenate([sine, cosine]))) if return_complex else made
+    made = signal(np.concatenate([cosine, -sine])[:, None])
+    return pair(made, signal(np.concatenate([sine, cosine])[:, None])) if return_complex else made

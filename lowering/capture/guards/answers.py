@@ -64,6 +64,13 @@ def first_equal(expr: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=1 << 12)
+def words(expr: Any) -> str:
+    """The text of a condition, written once: each run of a model asks the same ones, and to write one takes longer than
+    to ask it."""
+    return str(expr)
+
+
+@lru_cache(maxsize=1 << 12)
 def names_in(expr: Any) -> tuple[str, ...]:
     """The names by which the sizes are looked up that a condition hangs on."""
     return tuple(dims.label(symbol) for symbol in dims.symbols_of(expr))

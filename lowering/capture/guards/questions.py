@@ -16,7 +16,7 @@ from irkit import dims
 from irkit.dims import Dim, Range
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
-from lowering.capture.guards.answers import holds
+from lowering.capture.guards.answers import holds, words
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
@@ -57,8 +57,8 @@ class Questions:
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
     around. `shown` has the `torch.SymInt` of each dimension, `laid` one by which torch lays tensors out, `refused`
-    those conditions below whose least size torch was seen to refuse an operator, `told` all since it was emptied, kept
-    already or not. `reached` hears of each.
+    those conditions below whose least size torch was seen to refuse an operator, `own` those that something else than
+    an operator asked, `told` all since it was emptied, kept already or not. `reached` hears of each.
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
@@ -83,6 +83,7 @@ class Questions:
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     laid: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
+    own: set[Any] = attrs.field(factory=set)
     told: list[Any] = attrs.field(factory=list)
     silent: bool = False
     inside: int = 0
@@ -114,15 +115,18 @@ class Questions:
         """The number that a dimension is for the example."""
         return dim if type(dim) is int else dims.evaluate(dim, self.hints)
 
-    def condition(self, expr: Any, holds: bool) -> None:
-        """Keeps that a condition is what it is for the example, unless that always is so."""
+    def condition(self, expr: Any, holds: bool, own: bool = True) -> None:
+        """Keeps that a condition is what it is for the example, unless that always is so; `own` where no operator of
+        torch's requires it."""
         told = as_said(expr if holds else sympy.Not(expr))
         if self.silent or told in self.assumed:
             return
+        if own:
+            self.own.add(told)
         self.reached(told)
         self.told.append(told)
         if told not in (sympy.true, True) and told not in self.kept:
-            self.kept[told] = Guard(told, str(told), self.line())
+            self.kept[told] = Guard(told, words(told), self.line())
             self.heard(told)
 
     def number_taken(self, size: Any, number: int) -> None:
@@ -144,7 +148,7 @@ class Questions:
         if holds(expr, self.hints) is False:
             said = f"torch requires {expr}, which does not hold for the example"
             raise Required(said, source=self.line(), hint="give an example for which it holds")
-        self.condition(expr, True)
+        self.condition(expr, True, own=False)
 
     def equal(self, a: Dim, b: Dim) -> None:
         """Keeps that two dimensions are equal. Raises LoweringError where they are not for the example."""

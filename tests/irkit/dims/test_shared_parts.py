@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import sympy
 from irkit import dims
 from irkit.dims import Dim, Range, symbol
 from irkit.dims.functions import Double
+from irkit.dims.written import OFTEN
 from irkit.errors import DimensionError
 from tests.support.python_calls import python_calls
 
@@ -82,3 +84,45 @@ def test_numbers_are_exact_and_rounded_once() -> None:
         dims.number_of(n**-1, {"n": 0})
     with pytest.raises(DimensionError, match="'n' has no value"):
         dims.number_of(n + 1, {"m": 2})
+
+
+def numbers_asked(expr: Any, calls: int, sizes: dict[str, Any]) -> Any:
+    """The number of an expression for these sizes, after it was asked for at so many others."""
+    for size in range(calls):
+        dims.number_of(expr, {"n": size + 3, "m": size + 1})
+    return dims.number_of(expr, sizes)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"n": 7, "m": 3}, {"n": 0, "m": 5}, {"n": -4, "m": 3}, {"n": 2.5, "m": 2}, {"n": Fraction(7, 2), "m": 2}],
+)
+def test_a_number_that_is_asked_for_often_is_what_it_was(sizes: dict[str, Any]) -> None:
+    n, m = symbol("n"), symbol("m")
+    written: Any = sympy.Add(n**2, dims.mul(m, 3), dims.floordiv(n, 2), dims.mod(n, m), dims.maximum(n, m, 4), -1)
+    values = sizes["n"], sizes["m"]
+    expected = values[0] ** 2 + 3 * values[1] + values[0] // 2 + values[0] % values[1] + max(*values, 4) - 1
+    told = numbers_asked(written, 0, sizes), numbers_asked(written, OFTEN + 1, sizes)
+    assert told == (expected, expected)
+    assert type(told[0]) is type(told[1])
+
+
+def test_a_number_that_is_asked_for_often_refuses_what_it_refused() -> None:
+    n, m = symbol("n"), symbol("m")
+    expr: Any = sympy.Add(dims.floordiv(n, m), dims.mod(n, m))
+    assert numbers_asked(expr, OFTEN + 1, {"n": 7, "m": 2}) == 4
+    with pytest.raises(DimensionError, match="'m' has no value"):
+        dims.number_of(expr, {"n": 2})
+    with pytest.raises(ZeroDivisionError):
+        dims.number_of(expr, {"n": 2, "m": 0})
+    power: Any = sympy.Pow(n, 1 << 12) + m
+    assert numbers_asked(power, OFTEN + 1, {"n": 2, "m": 1}) == 2 ** (1 << 12) + 1
+    with pytest.raises(DimensionError, match="beyond any size"):
+        dims.number_of(power, {"n": 1 << 20, "m": 1})
+
+
+def test_a_number_that_is_asked_for_often_takes_no_call_for_each_part() -> None:
+    expr, parts = nested(LAYERS), len({*sympy.preorder_traversal(nested(LAYERS))})
+    few = python_calls(lambda: numbers_asked(expr, OFTEN + 1, {"n": 5}))
+    assert few > OFTEN * parts
+    assert python_calls(lambda: dims.number_of(expr, {"n": 6})) < 8 < parts

@@ -20,6 +20,7 @@ from irkit.core.types import DType, Tensor, Type
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
 from irkit.evaluation.kernels.common import Kernel
+from irkit.evaluation.kernels.reduction import accumulated
 from irkit.evaluation.kernels.table import KERNELS
 from irkit.onnx.load import load
 from irkit.ops.schemas import OPSET
@@ -314,3 +315,17 @@ def test_dropout_keeps_the_mean_in_training() -> None:
     x = np.ones(20000, np.float32)
     y, mask = one("Dropout", x, np.array(0.25, np.float32), np.array(True), outputs=2)
     assert abs(y.mean() - 1) < 0.05 and np.array_equal(y != 0, mask)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 64, 32), (40, 2048), (7,), (0, 2048), (1, 2048)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_running_sums_are_those_of_numpy_to_the_last_bit(shape: tuple[int, ...], dtype: type) -> None:
+    """Also where they are taken plane by plane, along any axis."""
+    made = (np.random.default_rng(0).standard_normal(shape) * 9).astype(dtype)
+    for axis in range(made.ndim):
+        value = np.moveaxis(made, axis, 0)
+        for function, whole in ((np.add, np.cumsum), (np.multiply, np.cumprod)):
+            with np.errstate(over="ignore", under="ignore"):
+                found, expected = accumulated(function, value), whole(value, axis=0, dtype=dtype)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)

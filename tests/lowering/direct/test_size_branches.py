@@ -298,3 +298,48 @@ def test_lengths_that_data_tells_do_not_keep_other_sizes_out() -> None:
     for b, n, past in ((2, 3, 5), (1, 1, 5), (3, 1, 4), (7, 4, 3), (3, 6, 0), (2, 1, 0), (1, 1, 0)):
         given = torch.randn(b, n, 4) * 3, torch.randn(b, past)
         torch.testing.assert_close(program(*given), model(*given), rtol=1e-4, atol=1e-5)
+
+
+class Tall(torch.nn.Module):
+    """Takes windows of eight rows; where it is `padded`, it makes rows of fewer so many itself, else of fewer than
+    three."""
+
+    def __init__(self, padded: bool) -> None:
+        super().__init__()
+        self.inner = torch.nn.Conv2d(2, 3, (8, 1))
+        self.least = 8 if padded else 3
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[2] < self.least:
+            x = pad(x, (0, 0, 0, 8))
+        return self.inner(x)
+
+
+def tall(padded: bool) -> tuple[Tall, irkit.Program]:
+    model = Tall(padded).eval()
+    given = (torch.randn(2, 2, 12, 3),)
+    return model, irkit.to_onnx(model, given, dynamic_shapes=({0: "batch", 2: "rows"},), rewrite=True)
+
+
+def test_a_size_that_an_operator_refuses_is_not_run_again() -> None:
+    """The convolution of the way of the example has said so, and nothing else is asked of that size."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, (8, 1)), torch.nn.ReLU()).eval()
+    shapes = ({0: "batch", 2: "rows"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 2, 12, 3),), dynamic_shapes=shapes, rewrite=True)
+    notes = [note for note in program.report.notes if "rows = " in note and "batch = 2" in note]
+    assert notes
+    assert all(note.endswith("is refused: a size is too small") for note in notes)
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(2, 2, 7, 3))
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_size_of_which_the_model_asks_is_run_again(padded: bool) -> None:
+    torch.manual_seed(0)
+    model, program = tall(padded)
+    for rows in (1, 2, 8, 9, 20) if not padded else (1, 3, 7, 8, 9, 20):
+        x = torch.randn(3, 2, rows, 3)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
+    for rows in () if padded else (3, 7):
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(3, 2, rows, 3))

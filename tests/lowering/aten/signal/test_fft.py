@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import view_as_complex, view_as_real
 from torch.export import Dim
 
+from irkit.core.types import DType
+from lowering.aten.signal.fft import mirrored, waves
 from tests.lowering.aten.oracle import check
 
 WINDOW = torch.hann_window(16)
@@ -76,3 +79,17 @@ def test_frequencies() -> None:
     """Constants."""
     check(lambda x: x + torch.fft.fftfreq(5, 0.5), torch.randn(5))
     check(lambda x: x + torch.fft.rfftfreq(8), torch.randn(5))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 16, 300])
+@pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT, DType.DOUBLE])
+def test_waves_are_those_of_the_formula_to_the_last_bit(size: int, dtype: DType) -> None:
+    """Looked up among as many numbers as there are frequencies, rather than computed one by one."""
+    rows = size // 2 + 1
+    angle = 2 * np.pi * (np.outer(np.arange(rows), np.arange(size)) % size) / size
+    for twice, by in ((False, 1.0), (False, size), (True, size), (True, size**0.5)):
+        scale = mirrored(size)[:, None] if twice else 1.0
+        told = waves(rows, size, size, dtype, by, twice=twice)
+        for wave, found in zip((np.cos(angle), np.sin(angle)), told, strict=True):
+            assert found.dtype == dtype.numpy
+            assert found.tobytes() == (wave * scale / by).astype(dtype.numpy).tobytes()
