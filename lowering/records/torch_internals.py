@@ -47,6 +47,8 @@ from torch.utils._sympy import functions as torch_functions
 
 C: Any = torch._C
 """torch's own extension module: dispatch keys and their tables."""
+DEFAULT_DEVICE: Any = torch._GLOBAL_DEVICE_CONTEXT
+"""Where torch keeps what `torch.set_default_device` was given, for each thread."""
 MODULES_OF_TRACING = ("torch._subclasses", "torch.fx", "torch._dynamo", "torch._export", "torch.export", "torch.utils")
 """The modules of torch whose errors are those of tracing, which eager does not raise."""
 to_dlpack: Any = C._to_dlpack
