@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import Context, ContextVar
+from queue import SimpleQueue
 from types import GeneratorType
 from typing import Any
 
@@ -29,7 +30,9 @@ ABSENT = object()
 
 def keeps_state(each: Any) -> bool:
     """Whether something is such an object, or draws numbers."""
-    if isinstance(each, (*DRAWING, bytearray, array.array, ContextVar, GeneratorType, ctypes._SimpleCData)):
+    if isinstance(
+        each, (*DRAWING, bytearray, array.array, ContextVar, GeneratorType, ctypes._SimpleCData, SimpleQueue)
+    ):
         return True
     if isinstance(each, np.ndarray):
         return each.flags.writeable
@@ -65,6 +68,8 @@ def held_state(each: Any) -> Any:
         return each.value
     if isinstance(each, KINDS):
         return contents(each)
+    if isinstance(each, SimpleQueue):
+        return each.qsize()
     if isinstance(each, io.IOBase):
         return each.tell() if not each.closed else ABSENT
     return place_of(each)
@@ -146,8 +151,8 @@ def same_state(one: Any, other: Any) -> bool:
 
 
 def restore_held(each: Any, state: Any) -> bool:
-    """Has an object stand where it stood, or hold what it held; whether it does. A counter, a generator, and most
-    iterators cannot be put back."""
+    """Has an object stand where it stood, or hold what it held; whether it does. A counter, a queue, a generator,
+    and most iterators cannot be put back."""
     if isinstance(each, DRAWING):
         restore_state(each, state)
     elif isinstance(each, np.ndarray):
