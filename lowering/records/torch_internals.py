@@ -17,6 +17,7 @@ from torch import _VF
 from torch._decomp import decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import predispatch as functorch_calls
+from torch._functorch.vmap import _process_batched_inputs as samples_of_batch
 from torch._guards import SLoc, TracingContext, tracing
 from torch._higher_order_ops.flex_attention import math_attention
 from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
@@ -161,6 +162,7 @@ __all__ = [
     "make_fx",
     "math_attention",
     "pytree",
+    "samples_of_batch",
     "symbolic_config",
     "torch_functions",
     "tracing",

@@ -126,10 +126,12 @@ TABLE: tuple[Patch, ...] = (
         (
             "torch._higher_order_ops.invoke_subgraph.invoke_subgraph_placeholder",
             "torch._higher_order_ops.associative_scan.generic_associative_scan",
-            "torch._export.wrappers._emit_flat_apply_call",
+            "torch._export.wrappers._emit_flat_apply_call", "torch._functorch.apis.vmap_impl",
+            "torch._functorch.eager_transforms.lazy_dynamo_disallow",
         ),
         "a region that is to be compiled once compiles itself, an associative scan takes other steps for each length, "
-        "and functions with a gradient of their own are written into torch.export's graph",
+        "functions with a gradient of their own are written into torch.export's graph, chunks of a batch are counted, "
+        "and what is linear is recorded at fixed sizes",
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: regions_run_in_place(),
