@@ -35,7 +35,7 @@ def keeps_state(each: Any) -> bool:
     ):
         return True
     if isinstance(each, np.ndarray):
-        return each.flags.writeable
+        return each.flags.writeable and not isinstance(each, np.memmap)  # a file, which may be of any size
     if isinstance(each, memoryview):
         return not each.readonly and each.c_contiguous
     kind = type(each)

@@ -185,7 +185,8 @@ class Begun:
 
 
 FEW = 4
-SET = "the model, when it is called, sets {}, and the program does not: each of its calls finds what was there at first"
+NOT_KEPT = "and the program does not: each of its calls finds what was there at first"
+SET = f"the model, when it is called, sets {{}}, {NOT_KEPT}"
 BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
 
 

@@ -29,7 +29,7 @@ def regions_run_in_place() -> Iterator[None]:
         (regions, "invoke_subgraph_placeholder", called),
         (scans, "generic_associative_scan", scanned_in_order),
         (wrappers, "_emit_flat_apply_call", compute_nothing),
-        (apis, "vmap_impl", batched_whole(apis.vmap_impl)),
+        (apis, "vmap_impl", batched_whole(vars(apis)["vmap_impl"])),
         (eager_transforms, "lazy_dynamo_disallow", put_off),
     ):
         yield

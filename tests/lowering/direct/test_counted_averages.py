@@ -78,8 +78,8 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_an_average_of_models_is_right_from_the_first_call_on(way: str, before: int) -> None:
-    base = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    average = AveragedModel(base, **WAYS[way])
+    base: Any = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    average: Any = AveragedModel(base, **WAYS[way])
     for _ in range(before):
         average.update_parameters(base)
 

@@ -10,15 +10,18 @@ import ctypes
 import functools
 import io
 import itertools
+import json
 import operator
 import queue
 import sys
 import threading
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -216,6 +219,16 @@ def test_a_generator_of_a_module_is_told() -> None:
 
     program = irkit.to_onnx(Model(), (torch.ones(3, 4),), dynamic_shapes=ROWS)
     assert "the state of numbers" in "\n".join(program.report.notes)
+
+
+def test_a_file_says_what_it_does_not_keep(tmp_path: Path) -> None:
+    function, _ = appended()
+    program = irkit.to_onnx(function, (torch.ones(3, 4),), dynamic_shapes=ROWS)
+    program.save(tmp_path / "model.onnx")
+    said = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert json.loads(said["irkit.not_kept"]) == list(program.report.notes)
+    plain = irkit.to_onnx(lambda x: x * 2, (torch.ones(3, 4),), dynamic_shapes=ROWS)
+    assert "irkit.not_kept" not in dict(plain.graph.signature.metadata)
 
 
 def test_what_is_not_changed_is_not_told() -> None:
