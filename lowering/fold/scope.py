@@ -289,9 +289,10 @@ def with_binders(scope: Scope, vector: Value) -> tuple[tuple[Value | None, ...],
         return vector.inputs, vector.attributes
     sizes = vector.attributes[0][1]
     found = dict.fromkeys(s for d in sizes for s in symbols_of(d))
-    for symbol in found if scope.around is not None else ():
-        if symbol not in scope.binders and is_unbacked(symbol.name):
-            scope.around(symbol)
+    if (around := scope.around) is not None:
+        for symbol in found:
+            if symbol not in scope.binders and is_unbacked(symbol.name):
+                around(symbol)
     needed = [symbol for symbol in found if symbol in scope.binders]
     by_type = tuple(dict.fromkeys(scope.binders[s][0] for s in needed if not scope.binders[s][1]))
     scalars = {s: scope.binders[s][0] for s in needed if scope.binders[s][1]}
