@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ from irkit.errors import EvaluateError
 from irkit.onnx.sessions import CPU, graph_session, ort_value, quiet_options
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.calls import as_module
+from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.schedules import Schedule
 from lowering.compiled.snapshot import Snapshot, Weights
 from lowering.dynamo.runner import tensor_in
@@ -25,7 +26,8 @@ from lowering.records.types import TORCH
 class Capture:
     """A program of a model, with the session that runs it. `snapshot` is what the model was made of, `weights` are
     those whose numbers are in the graph, `live` the tensors that are its state, by name: they are read at each call,
-    and what is written goes into them."""
+    and what is written goes into them. Of `gradients`, by name too, that are those of the tensors that get them, at
+    each call those that are there then."""
 
     program: Program
     session: Any
@@ -34,6 +36,7 @@ class Capture:
     live: Mapping[str, torch.Tensor]
     schedules: tuple[Schedule, ...]
     is_random: bool
+    gradients: Mapping[str, torch.Tensor]
 
     @classmethod
     def of(cls, model: Any, program: Program, threads: int) -> Capture:
@@ -44,6 +47,9 @@ class Capture:
         met = program.lowered.outside
         live = {name: met[name] for name in program.lowered.initial_state}
         inside = [tensor for name, tensor in met.items() if name not in live]
+        summed = {id(total): tensor for tensor, total in program.lowered.training.sums}
+        summed |= {id(each.grad): each for each in leaves_of(as_module(model), met) if each.grad is not None}
+        gradients = {name: summed[id(each)] for name, each in live.items() if id(each) in summed}
         begin(program.lowered.training)
         training = program.lowered.training
         looked_up = {
@@ -53,7 +59,7 @@ class Capture:
         }
         snapshot = Snapshot.of(as_module(model), training.optimizers, looked_up)
         is_drawn = any(map(is_random, program.graph.order))
-        return cls(program, session, snapshot, Weights.of(inside), live, training.schedules, is_drawn)
+        return cls(program, session, snapshot, Weights.of(inside), live, training.schedules, is_drawn, gradients)
 
     def holds(self) -> bool:
         """Whether the model is what it was, its weights where they are in the graph, and its schedulers as far as the
@@ -75,7 +81,8 @@ class Capture:
         """The model's result. Raises ContractError for a call that the program is not right for; nothing is written
         then."""
         program = self.program
-        feeds = program.feeds(tuple(args), dict(kwargs), self.live)
+        live = {**self.live, **{name: gradient_of(tensor) for name, tensor in self.gradients.items()}}
+        feeds = program.feeds(tuple(args), dict(kwargs), live)
         values = {name: ort_value(array) for name, array in program.narrowed(feeds).items()}
         try:
             found = self.session.inner.run_with_ort_values(None, values)
@@ -97,20 +104,37 @@ class Capture:
             tensors = [t.to(TORCH[v.type.dtype]) for t, v in zip(tensors, results_of, strict=True)]
         ports = program.graph.signature.results
         results = [program.leaf(port.name, t) for port, t in zip(ports, tensors, strict=True)]
-        self.write(args, kwargs, {p.binds: r for p, r in zip(ports, results, strict=True) if p.role == "state"})
+        after = {p.binds: r for p, r in zip(ports, results, strict=True) if p.role == "state"}
+        self.write(args, kwargs, after, live)
         return program.lowered.captured.result_of(program.lowered.leaves_from(results))
 
-    def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], after: Mapping[str, torch.Tensor]) -> None:
-        """Puts new contents where they belong: into state, and into arguments."""
+    def write(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], after: Mapping[str, torch.Tensor],
+        live: Mapping[str, torch.Tensor],
+    ) -> None:  # fmt: skip
+        """Puts new contents where they belong: into state, into gradients, and into arguments."""
         if not after:
             return
         captured = self.program.lowered.captured
-        targets = dict(self.live)
+        targets = dict(live)
         if any(name not in targets for name in after):
             targets |= dict(zip(captured.input_names, captured.leaves_of(tuple(args), kwargs), strict=True))
         with torch.no_grad():
             for name, content in after.items():
                 targets[name].copy_(content)
+                if name in self.gradients:
+                    self.gradients[name].grad = targets[name]
+
+
+def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The gradient of a tensor, or the zeros that the first one is added to."""
+    return torch.zeros_like(tensor).detach() if tensor.grad is None else tensor.grad
+
+
+def leaves_of(module: torch.nn.Module, met: Mapping[str, torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The tensors of a model, and those around it, that get gradients."""
+    parts = Parts.of(module)
+    return (t for t in (*parts.parameters.values(), *parts.around.leaves, *met.values()) if t.is_leaf)
 
 
 def begin(training: Any) -> None:

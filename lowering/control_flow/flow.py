@@ -32,6 +32,7 @@ from lowering.control_flow.values import (
     truth,
 )
 from lowering.direct.sizes import SizeNode
+from lowering.errors import CaptureError
 
 __all__ = [
     "and_",
@@ -199,6 +200,11 @@ def over_open(
         return loop.run()[1:]
     except Exception as error:
         none = has_no_round(length)
+        if isinstance(error, IndexError) and not none and getattr(getattr(length, "node", None), "hint", 1) == 0:
+            raise CaptureError(
+                "a loop over what data takes has no round for the example, of which one could be traced",
+                hint="give an example of which something is taken",
+            ) from error
         if (none and not length < 1) or (
             not none and (not isinstance(error, Mismatch) or peeled == PEELED or length < 1)
         ):

@@ -350,6 +350,9 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
     return torch.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
+NO_ELEMENTS = "torch.tensor is given a list that data leaves empty, and would be of another kind otherwise"
+
+
 class GrownList(Gathered, Holder):
     """A list to which a loop on data added: what it held before, and `Rows`. It is read by number, in parts, by a loop,
     by torch.stack, torch.cat and torch.tensor. `made` is what it is in eager: a list, a tuple or a set."""
@@ -488,9 +491,11 @@ class GrownList(Gathered, Holder):
     def gathered(self, dtype: torch.dtype | None) -> torch.Tensor:
         """torch.tensor(self, dtype=dtype)"""
         wholes = self.wholes()
-        real = dtype is not None or all(each.kind == "float" for each in self.element.leaves)
-        if not real or self.element.spec.num_nodes > 1:
-            torch._check(wholes[0].shape[0] > 0)  # torch makes float32[0] of no elements, whatever they would be
+        scalars, usual = [each for each in wholes if each.dim() == 1], torch.get_default_dtype()
+        real = len(scalars) == len(wholes) and (dtype is not None or all(each.dtype == usual for each in wholes))
+        kept = real or (dtype is not None or all(each.kind == "float" for each in self.element.leaves))
+        if not kept or self.element.spec.num_nodes > 1:  # torch makes float32[0] of no elements, whatever they would be
+            torch._check(wholes[0].shape[0] > 0, lambda: NO_ELEMENTS)
         return tensor_of_lists(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
 
     def places(self) -> torch.Tensor:

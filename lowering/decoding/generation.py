@@ -17,6 +17,7 @@ from irkit.errors import IrkitError
 from irkit.onnx.shared_weights import write_models
 from lowering.decoding.program_files import KEY, SAVE_KEY, file_graph
 from lowering.decoding.stages import Stage
+from lowering.decoding.standing import Standing
 from lowering.decoding.steps import merged_steps, recorded_calls
 from lowering.errors import CaptureError
 from lowering.program.program import Program
@@ -32,7 +33,8 @@ class Generation:
 
     `prefill` and `decode` are the programs that read a prompt and go on from a cache; often they are one. `steps` has
     all programs of the model's forward, and `encoder` those of its encoder, None where it has none. All of them are
-    over the weights of `model`, which are in memory once but for what ONNX Runtime keeps for itself.
+    over the weights of `model`, which are in memory once but for what ONNX Runtime keeps for itself. `standing` is how
+    the model stood when it was captured; None where the programs have weights of their own.
     """
 
     model: Any
@@ -40,6 +42,7 @@ class Generation:
     encoder: Stage | None
     prefill: Program
     decode: Program
+    standing: Standing | None = None
 
     @property
     def programs(self) -> dict[str, Program]:
@@ -60,7 +63,10 @@ class Generation:
 
     def generate(self, inputs: Any = None, **kwargs: Any) -> Any:
         """What `model.generate` returns for the same arguments: greedy, sampled, by beams, with left padding, in
-        batches. Raises what it raises, and ContractError for a call that no program takes and none may be captured."""
+        batches. Raises what it raises, ContractError for a call that no program takes and none may be captured, and
+        StaleError where layers, attributes or the configuration of the model are others than when it was captured."""
+        if self.standing is not None:
+            self.standing.require()
         served = self.steps.served()
         if self.encoder is not None:
             own, encoder = self.encoder.module, self.encoder.served()
@@ -143,6 +149,7 @@ def generation(
     made = Generation(model, steps, encoder, served[0], served[-1])
     if encoder is not None:
         made.generate(**example_of(model, example), max_new_tokens=1, do_sample=False)
+    made = made if settings.copy else attrs.evolve(made, standing=Standing.of(model))
     if not fixed:
         return made
     closed = attrs.evolve(steps, grows=False)

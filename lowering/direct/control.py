@@ -69,6 +69,7 @@ def inside(tracer: Tracer, moving: Set[Any] = frozenset()) -> Iterator[Frame]:
     outer = tracer.scope
     scope = Scope(outer.sizes, outer.options)
     scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
+    scope.around = lambda symbol: bound_around(tracer, symbol, numbers=True)
     frame = Frame(scope, outer, moving=moving, born=tracer.symbols["u"])
     tracer.frames.append(frame)
     tracer.scope = scope
@@ -143,12 +144,15 @@ def is_number_of_data(symbol: Any) -> bool:
     return is_unbacked(symbol.name) or symbol.name.startswith("zuf")
 
 
-def bound_around(tracer: Tracer, symbol: Any) -> bool:
-    """Whether something around a body tells the number of a symbol, which the body then knows, too."""
+def bound_around(tracer: Tracer, symbol: Any, *, numbers: bool = False) -> bool:
+    """Whether something around a body tells the number of a symbol, which the body then knows, too; with `numbers` not
+    where it is the size of something there."""
     scope = tracer.scope
     for depth, frame in reversed([*enumerate(tracer.frames)]):
         if symbol in frame.outer.binders:
             value, by_content = frame.outer.binders[symbol]
+            if numbers and not by_content:
+                return False
             scope.binders[symbol] = (tracer.captured(value, depth), by_content)
             return True
         if symbol in frame.outer.numbers:

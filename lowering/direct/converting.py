@@ -15,6 +15,7 @@ from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
 from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
+from lowering.direct.functions.numbers import hangs_on_data
 from lowering.direct.meta_device.results import TOLD, teller
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
@@ -233,6 +234,10 @@ def apply_converter(
             except Unsupported as declined:
                 reason = str(declined)
             except (AttributeError, TypeError, ValueError) as refused:
+                fixed = with_plain_scalars(func, given, named)
+                if fixed is not None:
+                    again_given, again_named = operands(tracer, func, *fixed)
+                    return apply_converter(tracer, func, again_given, again_named, twins, *fixed)
                 if not tracer.scope.numbers:
                     raise
                 reason = f"it takes no number out of data: {refused}"
@@ -241,6 +246,29 @@ def apply_converter(
         raise LoweringError(f"{func} cannot be lowered ({reason})", hint="hand a converter in")
     tracer.scope.decomposed[str(func)] += 1
     return Decomposed(again(tracer, function, given, named))
+
+
+def with_plain_scalars(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]] | None:
+    """(args, kwargs) with the numbers of the example, which that fixes, for those of sizes that an operator multiplies
+    by, raises to, and the like: its converter takes them as attributes. None where there are none."""
+    schema = {argument.name: argument.type for argument in func._schema.arguments}
+    names = [*schema][: len(args)]
+
+    def plain(name: str, each: Any) -> Any:
+        if type(each) is torch.SymFloat and not hangs_on_data(each):
+            return float(each)
+        whole = type(each) is torch.SymInt and not hangs_on_data(each) and str(schema[name]) in SCALARS
+        return int(each) if whole else each
+
+    positional = [plain(name, each) for name, each in zip(names, args, strict=True)]
+    named = {name: plain(name, each) for name, each in kwargs.items()}
+    changed = any(a is not b for a, b in zip((*args, *kwargs.values()), (*positional, *named.values()), strict=True))
+    return (positional, named) if changed else None
+
+
+SCALARS = ("number", "Optional[number]")
 
 
 def with_known_sizes(made: Any, expected: Any) -> Any:

@@ -138,10 +138,9 @@ OUTSIDE = "numbers of {} are those that were drawn at the export: draw by torch 
 @contextmanager
 def generator_kept(torch_alone: bool = False) -> Iterator[list[str]]:
     """A block in which torch's generator of random numbers is seeded with SEED; afterwards it is as it was before, and
-    so are those of Python and NumPy, which what runs `torch_alone` does not ask, and the default element type. It is
+    so are those of Python and NumPy, which what runs `torch_alone` does not ask. It is
     given the list of those two that were asked for numbers, which is empty before."""
     drawn: list[str] = []
-    dtype = torch.get_default_dtype()
     python, numpy = (None, None) if torch_alone else (random.getstate(), np.random.get_state(legacy=False))
     held = None if numpy is None else held_numbers(numpy)
     with torch.random.fork_rng(devices=[]):
@@ -155,8 +154,6 @@ def generator_kept(torch_alone: bool = False) -> Iterator[list[str]]:
             if numpy is not None and held_numbers(np.random.get_state(legacy=False)) != held:
                 np.random.set_state(numpy)
                 drawn.append("numpy.random")
-            if torch.get_default_dtype() != dtype:
-                torch.set_default_dtype(dtype)
 
 
 def held_numbers(state: Any) -> tuple[Any, ...]:

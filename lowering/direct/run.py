@@ -34,6 +34,7 @@ from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
+from lowering.capture.inputs.torch_settings import RECORDS
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
 from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
@@ -146,7 +147,7 @@ def run(
             training = training.recording()
             continue
         runs.append(found)  # its tensors live on, so that no other has their identity
-        if found.left and trial is None and not training.sums and not request.options.live:
+        if found.left and trial is None and not training.sums:
             training = training.adding_to(found.left)
             continue
         if found.tracer.unequal:
@@ -225,6 +226,8 @@ def run_once(
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
+        attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
+        rebind_gradients(tracer, training)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised) for each in results):
@@ -246,6 +249,14 @@ def rebind_buffers(tracer: Tracer, request: Request) -> None:
         for name, buffer in request.module.named_buffers():
             if name in before and buffer is not before[name]:
                 rebind(tracer, name, before[name], buffer)
+
+
+def rebind_gradients(tracer: Tracer, training: Training) -> None:
+    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        for parameter, total in training.sums:
+            if parameter.grad is not None and parameter.grad is not total:
+                rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
 
 
 def with_tensors(

@@ -464,7 +464,7 @@ class SizeNode(SymNode):
         getattr(math, name)(self.hint)  # which raises where the model does
         if name in bits.REACHES:
             self.le(self.wrap_int(bits.REACHES[name])).expect_true()
-        elif name.startswith("log"):
+        elif name.startswith("log") or name == "lgamma":
             self.gt(self.wrap_int(-1 if name == "log1p" else 0)).expect_true()
         own: Any = (torch.SymInt if self.kind is int else torch.SymFloat)(self)
         made: Any = getattr(torch, name)(torch.full((), own, dtype=torch.float64)).item()

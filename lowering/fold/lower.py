@@ -27,6 +27,7 @@ from irkit.support.uncollected import without_collector
 from lowering.capture.capture import Captured
 from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard
+from lowering.capture.inputs.training import NOT_KEPT
 from lowering.errors import LoweringError
 from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by, wide_checks
 from lowering.fold.facts import facts_of, ranges_by_name
@@ -205,14 +206,20 @@ def number_asked(node: Node) -> str:
     return next((expr.name for expr in exprs if expr.is_Symbol), "")
 
 
+CHANGING_KEY = "irkit.not_kept"
+"""The entry of a file's metadata that says what the model sets when it is called, and the file does not."""
+
+
 def metadata_of(
     captured: Captured, complex_names: Sequence[str], domains: Mapping[str, int] | None = None
 ) -> tuple[tuple[str, str], ...]:
     """What the model file says of where it came from, and which inputs and outputs are complex; with the versions of
-    `domains`, or those that the FX graph names."""
+    `domains`, or those that the FX graph names; and what the model changes around it, which the file does not."""
     found = (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
     domains = domains_of(captured) if domains is None else domains
     found += ((DOMAINS_KEY, json.dumps(domains)),) if domains else ()
+    changing = [note for note in captured.notes if NOT_KEPT in note]
+    found += ((CHANGING_KEY, json.dumps(changing)),) if changing else ()
     return (*found, (COMPLEX_KEY, json.dumps(complex_names))) if complex_names else found
 
 

@@ -94,7 +94,8 @@ class Scope:
     user's line, `checks` what the program asserts of its data; `deciding` the operands that each of torch's symbols of
     data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one. Lowering
     is recursive, since nodes have bodies and decompositions, which are graphs: `lower` is the fold itself, which
-    `graph_within` calls; None where no FX graph is lowered at all.
+    `graph_within` calls; None where no FX graph is lowered at all. `around` has a body know a number that data tells
+    around it.
     """
 
     sizes: Sizes
@@ -112,6 +113,7 @@ class Scope:
     deciding: dict[Any, tuple[Any, ...]] = attrs.field(factory=dict)
     closed: bool = False
     lower: LowersGraph | None = None
+    around: Callable[[Any], object] | None = None
 
     def read(self, node: Node) -> Any:
         """The current content of a node."""
@@ -261,7 +263,7 @@ def stamped_all(scope: Scope, refined: Mapping[Value, Type], origin: Origin) -> 
     for v in walk.post_order(tuple(refined), stop=is_placed):
         inputs = tuple(None if i is None else new.get(i, i) for i in v.inputs)
         attributes = v.attributes
-        if v.op == SHAPE_VECTOR and scope.binders and not v.inputs:
+        if v.op == SHAPE_VECTOR and (scope.binders or scope.around is not None) and not v.inputs:
             inputs, attributes = with_binders(scope, v)
         new[v] = Value(v.op, inputs, attributes, v.bodies, refined.get(v, v.type), origin)
     return new
@@ -286,7 +288,12 @@ def with_binders(scope: Scope, vector: Value) -> tuple[tuple[Value | None, ...],
     if vector.inputs:
         return vector.inputs, vector.attributes
     sizes = vector.attributes[0][1]
-    needed = dict.fromkeys(s for d in sizes for s in symbols_of(d) if s in scope.binders)
+    found = dict.fromkeys(s for d in sizes for s in symbols_of(d))
+    if (around := scope.around) is not None:
+        for symbol in found:
+            if symbol not in scope.binders and is_unbacked(symbol.name):
+                around(symbol)
+    needed = [symbol for symbol in found if symbol in scope.binders]
     by_type = tuple(dict.fromkeys(scope.binders[s][0] for s in needed if not scope.binders[s][1]))
     scalars = {s: scope.binders[s][0] for s in needed if scope.binders[s][1]}
     bound_vector = shape_vector(sizes, *by_type, scalars=scalars)

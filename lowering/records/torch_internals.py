@@ -17,6 +17,7 @@ from torch import _VF
 from torch._decomp import decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import predispatch as functorch_calls
+from torch._functorch.vmap import _process_batched_inputs as samples_of_batch
 from torch._guards import SLoc, TracingContext, tracing
 from torch._higher_order_ops.flex_attention import math_attention
 from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
@@ -47,6 +48,8 @@ from torch.utils._sympy import functions as torch_functions
 
 C: Any = torch._C
 """torch's own extension module: dispatch keys and their tables."""
+DEFAULT_DEVICE: Any = torch._GLOBAL_DEVICE_CONTEXT
+"""Where torch keeps what `torch.set_default_device` was given, for each thread."""
 MODULES_OF_TRACING = ("torch._subclasses", "torch.fx", "torch._dynamo", "torch._export", "torch.export", "torch.utils")
 """The modules of torch whose errors are those of tracing, which eager does not raise."""
 to_dlpack: Any = C._to_dlpack
@@ -159,6 +162,7 @@ __all__ = [
     "make_fx",
     "math_attention",
     "pytree",
+    "samples_of_batch",
     "symbolic_config",
     "torch_functions",
     "tracing",

@@ -13,7 +13,7 @@ import attrs
 from irkit.build import retyping
 from irkit.core import walk
 from irkit.core.ir import Graph, Signature, Value, item, param
-from irkit.core.types import Tuple
+from irkit.core.types import Tuple, same_types
 from irkit.core.vocabulary import ITEM
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
 from passes.rules.control_flow import parts_of, rebuild_results
@@ -43,7 +43,8 @@ def trimmed_once(graph: Graph) -> Graph:
     for value in graph.order:
         source = value.inputs[0] if value.op == ITEM else None
         if source is not None and source in results:
-            new[value] = results[source][value.attributes[0][1]]
+            part = results[source][value.attributes[0][1]]  # whose sizes have the names that others know them by
+            new[value] = part if same_types(part.type, value.type) is True else part.with_type(value.type)
             continue
         made = value
         if new and not new.keys().isdisjoint(value.inputs):

@@ -39,7 +39,10 @@ OF_ONE = (
     "sorted(({a}, {k}))[0]", "({a} + {k})", "{a} * {i}", "int(math.remainder({a}, {k}))", "int(math.hypot({a}, {k}))",
     "math.factorial(min(abs({a}), 20)) % 1009", "int(math.copysign({a}, -1))", "int(math.isclose({a}, {k}))",
     "int(math.dist(({a}, 1), ({k}, {i})))", "int(math.modf({a} / {k})[1])", "int(float({a} / {k}) * {i})",
-    "int(math.ldexp({a}, {i}))", "int(math.isfinite({a} / {k}))",
+    "int(math.ldexp({a}, {i}))", "int(math.isfinite({a} / {k}))", "int(math.degrees({a}))",
+    "x.shape.count({k})", "({k} in x.shape) * {k}", "sum(x.shape[:{i}])", "len(x.shape * {i})",
+    "({a} in range({k})) * {k}", "sum((*x.shape, {k})[::{i}])", "math.prod(x.shape + ({k},))",
+    "(x.shape[:1] + ({k},))[0]", "(x.shape == ({k}, {a})) * {k}", "{{j: {a} * j for j in (1, {k})}}[{k}]",
 )  # fmt: skip
 OF_TWO = (
     "math.gcd({a}, {b}, 12)", "math.gcd({a}, {b})", "({a} & {b})", "({a} | {b})", "({a} ^ {b})", "max({a}, {b})",

@@ -34,9 +34,10 @@ NUMBERS = {"i": ("i", "i * 2 + 1", "n - i", "x[i, 0] + i"), "r": ("r.sum()", "r[
 ROWS = {"i": ("x[i]", "x[i] * 2 if i > 1 else x[i]"), "r": ("r", "r * 2 + 1"), "q": ("q - r",)}
 OF_NUMBERS = (
     "x + sum({})", "x * len({})", "x + torch.tensor({})[:1].sum()", "x + sum([each * 2 for each in {}])",
-    "x + max([0, 7]) * len(tuple({}))",
+    "x + max([0, 7]) * len(tuple({}))", "x + torch.tensor({}, dtype=torch.int64).sum()",
+    "x + torch.tensor([each * 1.0 for each in {}]).sum()",
 )  # fmt: skip
-OF_ROWS = ("torch.stack({})", "torch.stack(list({}))", "torch.stack(tuple({}))", "x * len({})", "{}")
+OF_ROWS = ("torch.stack({})", "torch.stack(list({}))", "torch.stack(tuple({}))", "x * len({})", "{}", "x + sum({})")
 OF_TRUTHS = ("x * 2 if any({}) else x", "x * 5 if all({}) else x - 1")
 
 

@@ -72,6 +72,11 @@ def containers(value: Any) -> Iterator[Any]:
         pending += [held for held in inside if type(held) in CONTAINERS]
 
 
+def copy_of(held: Any) -> Any:
+    """What a dict or list holds, in another one."""
+    return dict(held) if isinstance(held, dict) else set(held) if isinstance(held, set) else list(held)
+
+
 def restore(current: Any, before: Any) -> None:
     """Makes a dict, list or set hold what it held before, touching it only where it differs."""
     if isinstance(current, dict):

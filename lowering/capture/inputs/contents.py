@@ -15,6 +15,7 @@ from irkit.support.once import once
 from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
 from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.surroundings import Surroundings, is_users
+from lowering.capture.inputs.torch_settings import TorchSettings
 from lowering.records.torch_internals import has_global_hooks, is_traceable_wrapper_subclass
 
 
@@ -184,9 +185,9 @@ def keep_unchanged(
 ) -> Iterator[list[str]]:
     """A block after which the module and its children have the very attributes that they had before, and dicts, lists
     and sets among these the very contents: parameters, hooks, what a model remembers. It is given the list of those
-    attributes in which tensors or numbers were others at its end, in words, which is empty before. `parts` are what was
-    found of the module already; `touched` is called once the block has ended well and something is others, before that
-    is as it was.
+    attributes in which tensors or numbers were others at its end, and of what torch was set to otherwise, in words,
+    which is empty before. `parts` are what was found of the module already; `touched` is called once the block has
+    ended well and something is others, before that is as it was.
 
     Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
     themselves when they are first called, and an attribute that says so.
@@ -194,6 +195,7 @@ def keep_unchanged(
     modules = modules_below(module) if parts is None else parts.modules
     contents = Contents.of(containers_of(module)) if parts is None else parts.contents
     around = Surroundings.of(modules, contents.containers) if parts is None else parts.around
+    settings = None if parts is not None and parts.run_torch_alone else TorchSettings.now()
     changes: list[str] = []
 
     def put_back() -> None:
@@ -208,6 +210,8 @@ def keep_unchanged(
         if not contents.are_untouched():
             put_back()
         around.put_back()
+        if settings is not None:
+            settings.put_back()
         raise
     try:
         if not contents.are_untouched():
@@ -217,6 +221,7 @@ def keep_unchanged(
                 put_back()
     finally:
         changes.extend(each for each in around.put_back() if each not in changes)
+        changes.extend(() if settings is None else settings.put_back())
 
 
 def containers_of(module: torch.nn.Module) -> list[Any]:

@@ -25,9 +25,9 @@ class Leaves:
         found = [(t, t.grad, t.requires_grad, t._backward_hooks, t._post_accumulate_grad_hooks) for t in tensors]
         return cls(found, [(table, dict(table)) for each in found for table in each[3:] if table is not None])
 
-    def put_back(self, noted: set[int]) -> tuple[list[torch.Tensor], int]:
-        """Has the tensors be as they were. (those that got the first gradient and are not `noted`, of how many it is
-        others whether they get one)."""
+    def put_back(self, noted: set[int], spent: set[int]) -> tuple[list[torch.Tensor], int]:
+        """Has the tensors be as they were. (those that are left with another gradient, but for those whose gradients
+        are `spent` by a step and are dropped, as `noted`, before; of how many it is others whether they get one)."""
         begun: list[torch.Tensor] = []
         flags = 0
         others = [
@@ -39,7 +39,9 @@ class Leaves:
             or t._post_accumulate_grad_hooks is not each[4]
         ]
         for tensor, gradient, records, backward, after in others:
-            if gradient is None and tensor.grad is not None and id(tensor) not in noted:
+            another = tensor.grad is not None and tensor.grad is not gradient
+            dropped = id(tensor) in noted or gradient is not None
+            if another and not (id(tensor) in spent and dropped):
                 begun.append(tensor)
             tensor.grad = gradient
             if tensor.requires_grad != records:

@@ -7,10 +7,13 @@ import dis
 import functools
 import sys
 import sysconfig
+import threading
 import types
+from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from queue import Queue
 from typing import Any
 
 import attrs
@@ -18,18 +21,19 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, differs, is_other, restore
-from lowering.capture.inputs.drawing import DRAWING, comparable, restore_state, state_of
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, copy_of, differs, is_other, restore
+from lowering.capture.inputs.states import held_inside, held_state, keeps_state, restore_held, same_held
 from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
 
 REMEMBERS = type(lru_cache(len))
 """What `functools.lru_cache` makes of a function."""
 TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 INERT = frozenset((
-    types.ModuleType, types.BuiltinFunctionType, str, bytes, bool, int, float,
-    complex, type(None),
+    types.ModuleType, str, bytes, bool, int, float, complex, type(None),
 ))  # fmt: skip
 """Types of what holds nothing that a model changes, or is looked at elsewhere: what tensors hold."""
+BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
+"""Types of functions of Python's own, which may be of an object: `append = names.append`."""
 APART = (Optimizer, LRScheduler)
 """What training changes, which is looked at by itself."""
 TABLES = ("_parameters", "_buffers", "_modules")
@@ -41,14 +45,15 @@ STDLIB = sysconfig.get_path("stdlib")
 @attrs.frozen(eq=False)
 class Surroundings:
     """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
-    functions with how often they were called anew, generators of random numbers and counters with where they stood, and
-    the tensors in all these that are none of the modules' own, with their `names` by identity; and whether they lead to
-    code at all (`has_code`)."""
+    functions with how often they were called anew, generators, iterators, arrays and such (`drawing`) with where they
+    stood or what they held, classes with the names in them, and the tensors in all these that are none of the modules'
+    own, with their `names` by identity; and whether they lead to code at all (`has_code`)."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
     remembering: Sequence[tuple[Any, int]]
     drawing: Sequence[tuple[str, Any, Any]]
+    classes: Sequence[tuple[type, frozenset[str]]]
     tensors: Sequence[torch.Tensor]
     names: Mapping[int, str]
     has_code: bool
@@ -73,16 +78,17 @@ class Surroundings:
                 (f"{inside}{n}" if n != "forward" else "", v) for n, v in held if not (type(v) in CONTAINERS and not v)
             ]
         walk.go(pending)
-        contents = [(name, each, copied(each)) for name, each in walk.contents]
+        contents = [(name, each, copy_of(each)) for name, each in walk.contents]
         misses = [(each, each.cache_info().misses) for each in walk.remembering]
         tables = [table for each in held_by for table in (each._parameters, each._buffers)]
         own = set(map(id, chain.from_iterable(map(dict.values, tables))))
         tensors = {key: each for key, each in walk.tensors.items() if key not in own}
         names = {key: name for key, (name, _) in tensors.items() if name}
-        drawing = [(name, each, state_of(each)) for name, each in walk.drawing]
+        drawing = [(name, each, held_state(each)) for name, each in walk.drawing]
+        classes = [(each, frozenset(vars(each))) for each in walk.classes]
         held = [each for _, each in tensors.values()]
         has_code = bool(walk.methods or walk.remembering or walk.used != ENTERED)
-        return cls(contents, [*walk.variables.values()], misses, drawing, held, names, has_code)
+        return cls(contents, [*walk.variables.values()], misses, drawing, classes, held, names, has_code)
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -99,9 +105,13 @@ class Surroundings:
             if each.cache_info().misses != misses:
                 each.cache_clear()
         for name, each, state in self.drawing:
-            if comparable(state_of(each)) != comparable(state):
-                changed.append(f"the state of {name.strip('.') or type(each).__name__}")
-                restore_state(each, state)
+            if not same_held(each, held_state(each), state):
+                beyond = "" if restore_held(each, state) else " (which stands further on from now)"
+                changed.append(f"the state of {name.strip('.') or type(each).__name__}{beyond}")
+        for kind, names in self.classes:
+            for name in [name for name in vars(kind) if name not in names and not name.startswith("__")]:
+                changed.append(f"{kind.__name__}.{name}")
+                delattr(kind, name)
         return list(dict.fromkeys(name.lstrip(".") for name in changed))
 
 
@@ -111,11 +121,6 @@ def names_changed(name: str, held: Any, before: Any) -> list[str]:
         return [name or "a list"]
     known, path = by_key(before), name
     return [f"{path}{key}" for key, value in by_key(held).items() if is_other(value, known.get(key), words=True)]
-
-
-def copied(held: Any) -> Any:
-    """What a dict or list holds, in another one."""
-    return dict(held) if isinstance(held, dict) else set(held) if isinstance(held, set) else list(held)
 
 
 ENTERED = {"forward", "__call__"}
@@ -133,6 +138,7 @@ class Walk:
     variables: dict[Any, tuple[str, Variable]] = attrs.field(factory=dict)
     remembering: list[Any] = attrs.field(factory=list)
     drawing: list[tuple[str, Any]] = attrs.field(factory=list)
+    classes: list[type] = attrs.field(factory=list)
     tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
     used: set[str] = attrs.field(factory=ENTERED.copy)
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
@@ -160,9 +166,12 @@ class Walk:
     def inside(self, name: str, each: Any) -> Iterable[tuple[str, Any]]:
         """What something holds in which something may be changed, by what it is called."""
         kind = type(each)
-        if isinstance(each, DRAWING):
+        if keeps_state(each):
             self.drawing.append((name, each))
-            return ()
+            within = f"{name}." if isinstance(each, dict) and name else ""
+            return [(f"{within}{n}" if within else name, held) for n, held in held_inside(each)]
+        if kind in BOUND:
+            return [(f"{name}.__self__" if name else "", each.__self__)]
         if kind in CONTAINERS:
             if kind is dict and "__builtins__" in each:
                 return ()  # the names of a module of Python: functions lead to those that they use
@@ -194,7 +203,7 @@ class Walk:
         if of.startswith(OURS):  # around a function of the user's
             cells = [cell.cell_contents for cell in each.__closure__ or () if is_filled(cell)]
             return [(name, held) for held in cells if callable(held)]
-        held: list[tuple[str, Any]] = [(f"{name}.", each.__dict__)] if each.__dict__ else []
+        held: list[tuple[str, Any]] = [(f"{name}.", each.__dict__)]
         usual = zip(reversed(arguments_of(each)), reversed(each.__defaults__ or ()), strict=False)
         held += [*usual, *(each.__kwdefaults__ or {}).items()]
         for variable, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
@@ -202,18 +211,26 @@ class Walk:
                 self.variables[id(cell)] = variable, Variable(variable, cell, cell.cell_contents)
                 held.append((variable, cell.cell_contents))
         self.used.update(names_in(each.__code__))
-        for variable in names_in(each.__code__):
-            if variable in each.__globals__:
-                value = each.__globals__[variable]
-                self.variables[id(each.__globals__), variable] = variable, Variable(variable, each.__globals__, value)
-                held += [(variable, value)] if may_change(value) else []
+        held += self.of_names(names_in(each.__code__), each.__globals__, "")
         for variable in names_set(each.__code__):
             if variable not in each.__globals__:
                 self.variables[id(each.__globals__), variable] = variable, Variable(variable, each.__globals__, ABSENT)
         return held
 
+    def of_names(self, names: Sequence[str], known: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+        """What names lead to among those of a module of Python, and, of the user's modules there, in these."""
+        for name in names:
+            if name in known and (id(known), name) not in self.variables:
+                value = known[name]
+                self.variables[id(known), name] = f"{path}{name}", Variable(name, known, value)
+                if may_change(value):
+                    yield f"{path}{name}", value
+                elif type(value) is types.ModuleType and is_users(value.__name__):
+                    yield from self.of_names(names, vars(value), f"{path}{name}.")
+
     def of_class(self, kind: type) -> Iterator[tuple[str, Any]]:
         """What a class of the user's has beside methods, and what its bases have."""
+        self.classes.append(kind)
         yield from (("", base) for base in kind.__bases__)
         for name, value in vars(kind).items():
             function = next((getattr(value, n) for n in WRAPPED if hasattr(value, n)), value)
@@ -244,6 +261,10 @@ WRAPPED = ("__func__", "fget", "func")
 DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
+PLAIN_OBJECTS = (types.SimpleNamespace, threading.local, UserDict, UserList, ChainMap, Queue)
+"""Types of Python's library whose objects hold what others put there."""
+
+
 def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
     """The names of what a function takes by position."""
     return function.__code__.co_varnames[: function.__code__.co_argcount]
@@ -251,7 +272,11 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
 
 def may_change(value: Any) -> bool:
     """Whether something that a global name leads to is a dict or list, or the user's."""
-    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *DRAWING)):
+    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *PLAIN_OBJECTS)):
+        return True
+    if isinstance(value, (*BOUND, types.MethodType)):
+        return may_change(value.__self__)
+    if keeps_state(value):
         return True
     of = value if isinstance(value, (type, types.FunctionType)) else type(value)
     return is_users(of.__module__)

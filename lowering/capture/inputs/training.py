@@ -29,8 +29,8 @@ class Training:
     of yet: what it would keep of these at the beginning of its first step.
 
     `schedules` are its schedulers. `records` says that the model is run with gradients recorded: it asks for them
-    outside of `torch.enable_grad()`. `sums` are parameters without gradients to which the model adds some and leaves
-    them there, each with the zeros that it adds them to in the first call.
+    outside of `torch.enable_grad()`. `sums` are parameters at which the model leaves other gradients than it finds,
+    each with what it finds: the zeros that it adds them to in the first call where there is none.
     """
 
     optimizers: tuple[Optimizer, ...] = ()
@@ -63,7 +63,8 @@ class Training:
 
     def adding_to(self, parameters: Iterable[torch.Tensor]) -> Training:
         """The same, of a model that leaves gradients at these parameters, to which its next call adds."""
-        return attrs.evolve(self, sums=tuple((each, torch.zeros_like(each).detach()) for each in parameters))
+        sums = ((each, torch.zeros_like(each).detach() if each.grad is None else each.grad) for each in parameters)
+        return attrs.evolve(self, sums=tuple(sums))
 
     @property
     def kept(self) -> tuple[State, ...]:
@@ -148,14 +149,15 @@ def training_state_kept(
     for parameter, total in () if training is None else training.sums:
         parameter.grad = total
     noted: set[int] = set()
+    spent: set[int] = set()
     try:
-        with resets_noted(found, noted):
+        with calls_noted(found, noted, spent):
             yield begun
     finally:
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
-        begun.gradients, begun.flags = leaves.put_back(noted)
+        begun.gradients, begun.flags = leaves.put_back(noted, spent)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
                 del each.state[key]
@@ -184,25 +186,33 @@ class Begun:
 
 
 FEW = 4
-SET = "the model, when it is called, sets {}, and the program does not: each of its calls finds what was there at first"
+NOT_KEPT = "and the program does not: each of its calls finds what was there at first"
+SET = f"the model, when it is called, sets {{}}, {NOT_KEPT}"
 BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
 
 
 @contextmanager
-def resets_noted(optimizers: Iterable[Optimizer], noted: set[int]) -> Iterator[None]:
+def calls_noted(optimizers: Iterable[Optimizer], noted: set[int], spent: set[int]) -> Iterator[None]:
     """A block in which it is `noted` of which parameters the gradients are dropped while there are none: each call does
-    so before it adds to them."""
+    so before it adds to them; and of which the gradients are `spent` by a step."""
 
     def zero_grad(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
         noted.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is None)
         type(optimizer).zero_grad(optimizer, *args, **kwargs)
 
-    own = [each for each in optimizers if "zero_grad" not in each.__dict__]
+    def stepped(optimizer: Optimizer, *_: Any) -> None:
+        spent.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
+
+    found = list(optimizers)
+    own = [each for each in found if "zero_grad" not in each.__dict__]
     for each in own:
         each.__dict__["zero_grad"] = partial(zero_grad, each)
+    hooks = [each.register_step_pre_hook(stepped) for each in found]
     try:
         yield
     finally:
+        for each in hooks:
+            each.remove()
         for each in own:
             del each.__dict__["zero_grad"]
 

@@ -279,6 +279,12 @@ def in_radians(x: Any) -> Any:
     return degrees * (math.pi / 180)
 
 
+def in_degrees(x: Any) -> Any:
+    """math.degrees(x)"""
+    radians: Any = torch.sym_float(x)
+    return radians * (180 / math.pi)
+
+
 def computed(name: str, x: Any) -> Any:
     """What the function of torch gives of a number; None where the way of capture computes none."""
     function = getattr(x.node, "computed_by", None)
@@ -294,10 +300,25 @@ def grown_both_ways(name: str, x: Any) -> Any:
     return computed(name, x)
 
 
+def within_ends(name: str, x: Any) -> Any:
+    """math.asin(x), acos, atanh or acosh, which Python computes between some ends alone."""
+    if is_of_data(x) or not has_graph(x):
+        return None
+    for holds in ENDS[name](x):
+        torch._check(holds)
+    return computed(name, x)
+
+
+ENDS: Mapping[str, Callable[[Any], tuple[Any, ...]]] = types.MappingProxyType({
+    "asin": lambda x: (x >= -1, x <= 1), "acos": lambda x: (x >= -1, x <= 1),
+    "atanh": lambda x: (x > -1, x < 1), "acosh": lambda x: (x >= 1,),
+})  # fmt: skip
 COMPUTED = (
     "log", "log2", "log10", "exp", "log1p", "sin", "cos", "tanh", "tan", "atan", "expm1", "exp2", "erf",
+    "asinh", "erfc", "lgamma",
 )  # fmt: skip
 """Functions of `math` and NumPy that the graph computes."""
+INVERSE = (math.asin, math.acos, math.atanh, math.acosh)
 KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
     {
         math.sqrt: symbolic(math.sqrt, torch.sym_sqrt),
@@ -309,6 +330,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.comb: symbolic(math.comb, combinations),
         math.perm: symbolic(math.perm, permutations),
         math.radians: symbolic(math.radians, in_radians),
+        math.degrees: symbolic(math.degrees, in_degrees),
         math.fmod: symbolic(math.fmod, signed_remainder),
         math.remainder: symbolic(math.remainder, nearest_remainder),
         math.hypot: symbolic(math.hypot, length_of),
@@ -316,6 +338,7 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.copysign: symbolic(math.copysign, with_sign),
         math.isclose: symbolic(math.isclose, is_near),
         **{each: symbolic(each, functools.partial(grown_both_ways, each.__name__)) for each in (math.sinh, math.cosh)},
+        **{each: symbolic(each, functools.partial(within_ends, each.__name__)) for each in INVERSE},
         math.isfinite: symbolic(math.isfinite, is_in_reach),
         math.atan2: symbolic(math.atan2, angle),
         math.modf: symbolic(math.modf, split_number),

@@ -33,6 +33,7 @@ import passes
 from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
+from lowering.capture.patches.replaced import replaced_attributes
 from lowering.records.module_kinds import kinds_of_parts
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -325,3 +326,24 @@ def globals_in(attributes: Any) -> Iterator[dict[str, Any]]:
             names = each.__globals__
             if getattr(sys.modules.get(names.get("__name__", "")), "__dict__", None) is not names:
                 yield names
+
+
+# ---------------------------------------------------------------------------------------------- sizes as keys
+
+
+HASHING = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents[2]) + os.sep)
+
+
+@contextmanager
+def sizes_hashed() -> Iterator[None]:
+    """A block in which a model's own code may put a size into a set or a dict, which takes its number: a plain one of
+    the same number has the same place there."""
+    refusing = torch.SymInt.__hash__
+
+    def hashed(size: Any) -> int:
+        if sys._getframe(1).f_code.co_filename.startswith(HASHING):
+            return refusing(size)
+        return hash(size.node.guard_int("", 0))
+
+    with replaced_attributes((torch.SymInt, "__hash__", hashed)):
+        yield

@@ -1,4 +1,5 @@
-"""Regions of torch that a direct capture runs in their place: compiled ones, and associative scans."""
+"""Regions of torch that a direct capture runs in their place: compiled ones, associative scans, and what torch.func
+takes in parts or records."""
 
 from __future__ import annotations
 
@@ -9,21 +10,27 @@ from typing import Any
 
 import torch
 from torch._export import wrappers
+from torch._functorch import apis, eager_transforms
 from torch._higher_order_ops.scan import scan_op
+from torch.utils import _pytree as pytree
 
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.records.torch_internals import make_fx, samples_of_batch
 
 SCANS = "torch._higher_order_ops.associative_scan"
 
 
 @contextmanager
 def regions_run_in_place() -> Iterator[None]:
-    """A block in which functions that are to be compiled once are called, and associative scans go step by step."""
+    """A block in which functions that are to be compiled once are called, associative scans go step by step, batches
+    are taken whole, and what is linear is computed where it is asked for."""
     regions, scans = map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS))  # packages hide them
     with replaced_attributes(
         (regions, "invoke_subgraph_placeholder", called),
         (scans, "generic_associative_scan", scanned_in_order),
         (wrappers, "_emit_flat_apply_call", compute_nothing),
+        (apis, "vmap_impl", batched_whole(vars(apis)["vmap_impl"])),
+        (eager_transforms, "lazy_dynamo_disallow", put_off),
     ):
         yield
 
@@ -35,6 +42,29 @@ def compute_nothing(*args: Any, **kwargs: Any) -> None:
 def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What the function of a region gives."""
     return function(*args, **kwargs)
+
+
+def batched_whole(before: Callable[..., Any]) -> Callable[..., Any]:
+    """`vmap` of a function: what each sample gives does not hang on how many are taken at once."""
+
+    def vmap_impl(
+        func: Any, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if chunk_size is None or randomness == "same":  # in one chunk, that is
+            return before(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
+        size = samples_of_batch(in_dims, args, func)[0]
+        torch._check(size >= 1, lambda: "vmap: a batch of no samples has no chunks")
+        return before(func, in_dims, out_dims, randomness, None, *args, **kwargs)
+
+    return vmap_impl
+
+
+def put_off(record: Callable[..., Any]) -> Callable[..., Any]:
+    """What `torch.func.linearize` calls to record a function, and to fold what is constant in the record: that function
+    itself, to which it is given one after the other."""
+    if record is make_fx:
+        return lambda function: lambda given: lambda *leaves: pytree.tree_leaves(function(leaves))
+    return lambda recorded: recorded
 
 
 def scanned_in_order(

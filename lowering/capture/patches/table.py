@@ -18,13 +18,13 @@ import torch
 from lowering.capture.patches import settings
 from lowering.capture.patches.arrays_of_tensors import arrays_of_tensors
 from lowering.capture.patches.asked_texts import texts_asked
+from lowering.capture.patches.averages import averages_counted
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
-from lowering.capture.patches.hashed_sizes import sizes_hashed
 from lowering.capture.patches.kept_sizes import sizes_kept
-from lowering.capture.patches.kinds_of_numbers import kinds_told
+from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
@@ -126,10 +126,12 @@ TABLE: tuple[Patch, ...] = (
         (
             "torch._higher_order_ops.invoke_subgraph.invoke_subgraph_placeholder",
             "torch._higher_order_ops.associative_scan.generic_associative_scan",
-            "torch._export.wrappers._emit_flat_apply_call",
+            "torch._export.wrappers._emit_flat_apply_call", "torch._functorch.apis.vmap_impl",
+            "torch._functorch.eager_transforms.lazy_dynamo_disallow",
         ),
         "a region that is to be compiled once compiles itself, an associative scan takes other steps for each length, "
-        "and functions with a gradient of their own are written into torch.export's graph",
+        "functions with a gradient of their own are written into torch.export's graph, chunks of a batch are counted, "
+        "and what is linear is recorded at fixed sizes",
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: regions_run_in_place(),
@@ -244,6 +246,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: texts_asked(),
+    ),
+    Patch(
+        "averages_counted",
+        ("torch.nn.modules.batchnorm._BatchNorm.forward", "torch.optim.swa_utils.AveragedModel.update_parameters"),
+        "how many batches or models are averaged is made a number, or asked, where it is another in each call",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: averages_counted(),
     ),
     Patch(
         "conditions_left_open",

@@ -76,6 +76,37 @@ def tensor_like(x: torch.Tensor, data: Any, dtype: Any = None, **more: Any) -> A
     return tensor_of_sizes(data, dtype or x.dtype)
 
 
+def batch_norm(
+    x: torch.Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: Any,
+    eps: Any, cudnn_enabled: bool = True,
+) -> Any:  # fmt: skip
+    """torch.batch_norm whose running statistics move by a number that varies, which torch takes as it is for the
+    example; None where they do not."""
+    if not has_symbols(momentum):
+        return None
+    if not training or running_mean is None:
+        return torch.batch_norm(x, weight, bias, running_mean, running_var, training, 0.0, eps, cudnn_enabled)
+    own = running_mean.clone(), running_var.clone()  # which those of the batch take the place of, where it has any
+    made = torch.batch_norm(x, weight, bias, *own, training, 1.0, eps, cudnn_enabled)
+    part = tensor_of(momentum, torch.float64)
+    with torch.no_grad():
+        for mean, new in zip((running_mean, running_var), own, strict=True):
+            mean.copy_(mean * (1.0 - part) + new * part)
+    return made
+
+
+def checked_batch_norm(
+    input: torch.Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5,
+) -> Any:  # fmt: skip
+    """F.batch_norm, as `batch_norm`: it asks first whether a channel has more than one number."""
+    if not has_symbols(momentum):
+        return None
+    if training:
+        F.batch_norm(input, None, None, weight, bias, training, 0.0, eps)
+    return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
 ATTRIBUTES: Mapping[Any, tuple[int, ...]] = types.MappingProxyType({
     F.conv1d: (3, 5), F.conv2d: (3, 5), F.conv3d: (3, 5),
     F.conv_transpose1d: (3, 5, 7), F.conv_transpose2d: (3, 5, 7), F.conv_transpose3d: (3, 5, 7),
@@ -110,7 +141,8 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.asarray: tensor_in_place, torch.Tensor.new_tensor: tensor_like, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
-    torch.combinations: combinations_of, torch.vander: powers,
+    torch.combinations: combinations_of, torch.vander: powers, torch.batch_norm: batch_norm,
+    F.batch_norm: checked_batch_norm,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

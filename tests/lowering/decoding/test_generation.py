@@ -19,7 +19,7 @@ from torch import nn
 
 import lowering
 from irkit.doors.to_onnx import to_onnx
-from irkit.errors import ContractError, LoadError
+from irkit.errors import ContractError, LoadError, StaleError
 from irkit.onnx.sessions import session
 from lowering.decoding.steps import merged_steps, recorded_calls, shapes_of
 from lowering.errors import CaptureError
@@ -307,3 +307,36 @@ def test_a_model_in_training_mode_and_other_examples_are_refused() -> None:
         lowering.generation(model.eval(), "hello")  # type: ignore[arg-type]
     with pytest.raises(CaptureError, match="says itself which sizes vary"):
         lowering.generation(model, dynamic_shapes={})
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "layers cut": lambda model: setattr(model.model, "layers", model.model.layers[:1]),
+    "layers counted otherwise": lambda model: setattr(model.config, "num_hidden_layers", 1),
+    "a layer replaced": lambda model: setattr(model.model.layers[0], "mlp", nn.Identity()),
+    "an attribute": lambda model: setattr(model.model.layers[0].self_attn, "scaling", 9.0),
+    "a hook": lambda model: model.lm_head.register_forward_hook(lambda module, given, found: -found),
+    "a forward of its own": lambda model: setattr(model.model.norm, "forward", lambda x: x),
+    "training mode": lambda model: model.train(),
+    "another weight": lambda model: setattr(model.lm_head, "weight", nn.Parameter(-model.lm_head.weight.detach())),
+    "a weight written": lambda model: model.lm_head.weight.detach().neg_(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_that_is_changed_afterwards_is_refused(change: str) -> None:
+    model = copy.deepcopy(llama())
+    served = lowering.generation(model)
+    ids = torch.randint(5, 20, (1, 4), generator=torch.Generator().manual_seed(0))
+    served.generate(ids, **OPTIONS)
+    served.generate(ids, num_beams=2, **OPTIONS)  # generating itself changes nothing
+    CHANGES[change](model)
+    with pytest.raises(StaleError, match="changed since its programs were captured"):
+        served.generate(ids, **OPTIONS)
+
+
+def test_a_generation_with_copied_weights_goes_on() -> None:
+    model = copy.deepcopy(llama())
+    ids = torch.randint(5, 20, (1, 4), generator=torch.Generator().manual_seed(0))
+    wanted, served = model.generate(ids, **OPTIONS), lowering.generation(model, copy=True)
+    model.lm_head.weight.detach().neg_()
+    assert torch.equal(served.generate(ids, **OPTIONS), wanted)

@@ -10,6 +10,7 @@ import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -174,10 +175,10 @@ def test_code_that_knows_symbols_finds_them(capture: Any) -> None:
         note(isinstance(x.shape[0], torch.SymInt) and isinstance(x.shape[0], (str, torch.SymInt)))
         return x
 
-    seen: list[bool] = []
-    note = seen.append  # a list itself holds what it held once the model was captured
+    seen: SimpleQueue[bool] = SimpleQueue()  # a list holds what it held once the model was captured
+    note = seen.put
     irkit.to_onnx(asked, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
-    assert seen and all(seen)
+    assert seen.qsize() and all(seen.get() for _ in range(seen.qsize()))
     program = irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture=capture, widen=False)
     for n in (2, 4, 9):
         torch.testing.assert_close(program(torch.ones(n)), model(torch.ones(n)))
@@ -261,15 +262,15 @@ def test_code_elsewhere_than_the_model_has_the_same_kinds(capture: Any, monkeypa
 def test_libraries_beside_torch_are_none_of_its_own(place: str) -> None:
     code = compile("def asked(n): return isinstance(n, int)", str(Path(torch.__file__).parents[1] / place), "exec")
     exec(code, found := {})
-    seen: list[bool] = []
-    note = seen.append
+    seen: SimpleQueue[bool] = SimpleQueue()
+    note = seen.put
 
     def model(x: torch.Tensor) -> torch.Tensor:
         note(found["asked"](x.shape[0]))
         return x
 
     irkit.to_onnx(model, (torch.ones(4),), dynamic_shapes=ROWS, capture="direct", widen=False)
-    assert set(seen) == {not place.startswith("torch/")}
+    assert {seen.get() for _ in range(seen.qsize())} == {not place.startswith("torch/")}
 
 
 def test_code_of_torchvision_may_hash_a_size_as_that_of_a_model_may() -> None:
