@@ -42,8 +42,8 @@ STDLIB = sysconfig.get_path("stdlib")
 class Surroundings:
     """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
     functions with how often they were called anew, generators of random numbers and counters with where they stood, and
-    the tensors in all these that are none of the modules' own, with their `names` by identity; and whether they lead to
-    code at all (`has_code`)."""
+    the tensors in all these that are none of the modules' own, with their `names` by identity; the optimizers and
+    schedulers (`training`); and whether they lead to code at all (`has_code`)."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
@@ -51,6 +51,7 @@ class Surroundings:
     drawing: Sequence[tuple[str, Any, Any]]
     tensors: Sequence[torch.Tensor]
     names: Mapping[int, str]
+    training: Sequence[Any]
     has_code: bool
 
     @property
@@ -82,7 +83,8 @@ class Surroundings:
         drawing = [(name, each, state_of(each)) for name, each in walk.drawing]
         held = [each for _, each in tensors.values()]
         has_code = bool(walk.methods or walk.remembering or walk.used != ENTERED)
-        return cls(contents, [*walk.variables.values()], misses, drawing, held, names, has_code)
+        training = walk.training[::-1]  # what is held first is met last
+        return cls(contents, [*walk.variables.values()], misses, drawing, held, names, training, has_code)
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -133,6 +135,7 @@ class Walk:
     variables: dict[Any, tuple[str, Variable]] = attrs.field(factory=dict)
     remembering: list[Any] = attrs.field(factory=list)
     drawing: list[tuple[str, Any]] = attrs.field(factory=list)
+    training: list[Any] = attrs.field(factory=list)
     tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
     used: set[str] = attrs.field(factory=ENTERED.copy)
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
@@ -163,6 +166,9 @@ class Walk:
         if isinstance(each, DRAWING):
             self.drawing.append((name, each))
             return ()
+        if isinstance(each, APART):
+            self.training.append(each)
+            return [("", held) for held in vars(each).values() if isinstance(held, APART)]
         if kind in CONTAINERS:
             if kind is dict and "__builtins__" in each:
                 return ()  # the names of a module of Python: functions lead to those that they use
@@ -174,7 +180,7 @@ class Walk:
             return [(name, held) for held in each] if isinstance(each, tuple) else self.of_function(name, each)
         if isinstance(each, type):
             return self.of_class(each) if is_users(each.__module__) else ()
-        if isinstance(each, (torch.Tensor, *APART)) or f"{kind.__module__}.".startswith(OURS):
+        if isinstance(each, torch.Tensor) or f"{kind.__module__}.".startswith(OURS):
             return ()
         return [("", kind), *self.of_object(name, each, kind)]
 
@@ -251,7 +257,7 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
 
 def may_change(value: Any) -> bool:
     """Whether something that a global name leads to is a dict or list, or the user's."""
-    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *DRAWING)):
+    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *DRAWING, *APART)):
         return True
     of = value if isinstance(value, (type, types.FunctionType)) else type(value)
     return is_users(of.__module__)

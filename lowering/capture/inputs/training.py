@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,8 @@ import torch
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.containers import CONTAINERS, containers, differs, restore
-from lowering.capture.inputs.contents import Contents, Parts, containers_of
+from lowering.capture.inputs.containers import containers, differs, restore
+from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.schedules import Schedule
 
 State = Mapping[Any, Mapping[str, Any]]
@@ -41,8 +40,7 @@ class Training:
     @classmethod
     def of(cls, module: torch.nn.Module, parts: Parts | None = None) -> Training:
         """The optimizers of a module, with what they begin with; `parts` are what was found of the module already."""
-        objects = None if parts is None else parts.contents.objects
-        held = list(dict.fromkeys(v for v in held_by(module, objects) if isinstance(v, Optimizer | LRScheduler)))
+        held = (parts or Parts.of(module)).around.training
         schedulers = [each for each in held if isinstance(each, LRScheduler)]
         inner = [part for each in schedulers for part in getattr(each, "_schedulers", ())]
         schedulers = [each for each in schedulers if not any(each is part for part in inner)]
@@ -51,9 +49,9 @@ class Training:
         return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)))
 
     @classmethod
-    def present(cls, module: torch.nn.Module) -> Training:
+    def present(cls, module: torch.nn.Module, parts: Parts) -> Training:
         """The optimizers of a module, with nothing but what they keep already."""
-        found = tuple(optimizers_of(module))
+        found = tuple(v for v in parts.around.training if isinstance(v, Optimizer))
         return cls(found, tuple({} for _ in found))
 
     def recording(self) -> Training:
@@ -124,7 +122,7 @@ def training_state_kept(
     begins in it that is no part of that. `parts` are what was found of the module already."""
     parameters = [*module.parameters()] if parts is None else [*parts.parameters.values(), *parts.around.leaves]
     held: list[Any] = (
-        list(held_by(module))
+        list((parts or Parts.of(module)).around.training)
         if training is None
         else [*training.optimizers, *(s.scheduler for s in training.schedules)]
     )
@@ -343,41 +341,3 @@ def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
 def copied(value: Any) -> Any:
     """A tensor of its own; anything else as it is."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-# ---------------------------------------------------------------------------------------------- optimizers
-
-
-def optimizers_of(module: torch.nn.Module) -> list[Optimizer]:
-    """The optimizers that a module or a wrapped function holds."""
-    return list(dict.fromkeys(v for v in held_by(module) if isinstance(v, Optimizer)))
-
-
-def held_by(module: torch.nn.Module, objects: Sequence[Any] | None = None) -> Iterator[Any]:
-    """The attributes of a module and its children, `objects` where these are known, and what a wrapped function uses:
-    of the variables around it, of the module that it is in, and of the object whose method it is. What is no function
-    and no optimizer by its very type is left out."""
-    held = Contents.of(containers_of(module)).objects if objects is None else objects
-    inert = {kind for kind in set(map(type, held)) if issubclass(kind, INERT)}
-    for value in [each for each in held if type(each) not in inert]:
-        yield value
-        yield from used_by(value)
-
-
-INERT = (torch.Tensor, torch.nn.Module, *CONTAINERS, bool, int, float, str, type(None))
-"""Types of most attributes of modules, which are looked at by themselves where they hold something."""
-
-
-def used_by(function: Any) -> Iterator[Any]:
-    """What a function uses without taking it as an argument."""
-    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
-    if owner is not None and not isinstance(owner, torch.nn.Module | Optimizer):
-        yield from getattr(owner, "__dict__", {}).values()
-    inner = getattr(function, "__func__", function)
-    if inspect.isfunction(inner):
-        for cell in inner.__closure__ or ():
-            with suppress(ValueError):  # a variable that was not given anything yet
-                yield cell.cell_contents
-        for name in inner.__code__.co_names:
-            if name in inner.__globals__:
-                yield inner.__globals__[name]
