@@ -32,6 +32,7 @@ from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
+from lowering.direct.functions.recurrent import lstm_in_steps
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.meta_device.results import is_in_order_by_chance
@@ -134,6 +135,8 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                 refuse_unchanged(self.own, func, args)
             if func is torch.ops.aten.max_pool1d.default and not kwargs:
                 return max_pool1d_as_2d(*args)
+            if func is torch.ops.aten.lstm.input and not kwargs:
+                return lstm_in_steps(*args)
             return scalar_overload(func, args)(*args, **(kwargs or {}))
         return met(self.own, func, args, kwargs or {})
 

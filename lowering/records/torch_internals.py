@@ -15,6 +15,9 @@ from typing import Any
 import torch
 from torch import _VF
 from torch._decomp import decomposition_table
+from torch._decomp.decompositions import _rnn_helper as lstm_layers  # pyright: ignore[reportPrivateUsage]
+from torch._decomp.decompositions import gather_params as lstm_parameters
+from torch._decomp.decompositions import one_layer_lstm as lstm_layer
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import predispatch as functorch_calls
 from torch._guards import SLoc, TracingContext, tracing
@@ -156,6 +159,9 @@ __all__ = [
     "fx_pytree",
     "has_global_hooks",
     "is_traceable_wrapper_subclass",
+    "lstm_layer",
+    "lstm_layers",
+    "lstm_parameters",
     "make_fx",
     "math_attention",
     "pytree",

@@ -127,7 +127,7 @@ def training_state_kept(
         else [*training.optimizers, *(s.scheduler for s in training.schedules)]
     )
     found = list(dict.fromkeys(v for v in held if isinstance(v, Optimizer)))
-    counting = [(each.__dict__, dict(each.__dict__)) for each in with_parts(held)]
+    counting = [(each.__dict__, dict(each.__dict__)) for each in (*found, *with_parts(held))]
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
     if found:
         parameters = list(dict.fromkeys(parameters))
@@ -138,6 +138,7 @@ def training_state_kept(
             each.state[parameter] = dict(contents)
     states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
+    settings = [(each, settings_of(each)) for each in found]
     begun = Begun()
     for group in [group for each in found for group in each.param_groups] if training is not None else []:
         if group.get("fused"):
@@ -152,6 +153,7 @@ def training_state_kept(
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
+        begun.settings += set_by_hand(settings, () if training is None else training.schedules)
         begun.gradients, begun.flags = leaves.put_back(noted)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
@@ -165,19 +167,40 @@ def training_state_kept(
 @attrs.define(eq=False)
 class Begun:
     """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
-    to which the next call would add; `flags` counts whether some begin or cease to get gradients."""
+    to which the next call would add; `settings` of optimizers are numbers that the model sets, and `flags` counts
+    whether some begin or cease to get gradients."""
 
     optimizers: list[str] = attrs.field(factory=list)
+    settings: list[str] = attrs.field(factory=list)
     gradients: list[torch.Tensor] = attrs.field(factory=list)
     flags: int = 0
 
     def in_words(self, attributes: Sequence[str]) -> Iterator[str]:
         """That and the attributes which a run sets, as notes: no call of a program does either."""
-        names = [*attributes, *(["which parameters get gradients"] if self.flags else [])]
+        names = [*attributes, *self.settings, *(["which parameters get gradients"] if self.flags else [])]
         rest = [f"{len(names) - FEW} more"] if len(names) > FEW else []
         if names:
             yield SET.format(", ".join([*names[:FEW], *rest]))
         yield from map(BEGUN.format, self.optimizers)
+
+
+def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
+    """What the groups of an optimizer hold, and itself (group -1), by number of the group and name."""
+    tables = enumerate((vars(optimizer), *optimizer.param_groups), -1)
+    return {(number, name): value for number, table in tables for name, value in table.items() if name != "fused"}
+
+
+def set_by_hand(
+    settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Iterable[Schedule]
+) -> Iterator[str]:
+    """The numbers of optimizers, in words, that are others than before, and that no schedule looks up."""
+    known = {(id(each.scheduler.optimizer), *key[:2]) for each in schedules for key in each.tables}
+    for optimizer, before in settings:
+        for key, value in settings_of(optimizer).items():
+            plain = value if isinstance(value, (tuple, list)) else (value,)
+            numbers = all(type(each) in (int, float) for each in plain)
+            if numbers and value != before.get(key, value) and (id(optimizer), *key) not in known:
+                yield f"{key[1]} of {type(optimizer).__name__}"
 
 
 FEW = 4
@@ -295,16 +318,21 @@ class Recording(dict[str, Any]):
 
 def first_state(optimizer: Optimizer) -> State:
     """What an optimizer would begin to keep of parameters that it keeps nothing of; empty where that hangs on the
-    gradients, other than as a sum that begins with 0, and where a step of it takes more than gradients."""
+    gradients, other than as a sum that begins with 0, where a step of it takes more than gradients, and where the
+    first thing that it puts in is what the step has made already, a count of 1."""
     lacking = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     lacking = [p for p in lacking if not optimizer.state.get(p)]
     if not lacking:
         return {}
-    zero, one = (state_begun(optimizer, gradient) for gradient in (0.0, 1.0))
+    zero, one = (begun_by(optimizer, gradient) for gradient in (0.0, 1.0))
     if zero is None or one is None:
         return {}
     plain = type(optimizer) is SGD and not any(group["dampening"] for group in optimizer.param_groups)
-    return {p: zero[p] for p in lacking if zero[p] and (plain or same_contents(zero[p], one[p]))}
+    found = {p: zero[0][p] for p in lacking if zero[0][p] and (plain or same_contents(zero[0][p], one[0][p]))}
+    if not found or type(optimizer).__module__.startswith("torch.optim."):
+        return found
+    again = begun_by(optimizer, 1.0, found)
+    return found if again is not None and all(same_contents(one[1][p], again[1][p]) for p in found) else {}
 
 
 def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -315,9 +343,10 @@ def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
-    """What a first step, on copies and with all gradients alike, puts into an optimizer's state, by parameter; None
-    where that step cannot be made."""
+def begun_by(optimizer: Optimizer, gradient: float, start: State | None = None) -> tuple[State, State] | None:
+    """What a first step, on copies and with all gradients alike, puts into an optimizer's state at first, and what is
+    there after it, with the parameter itself, by parameter; None where that step cannot be made. `start` is what is in
+    the state before."""
     copies = {p: torch.zeros_like(p).requires_grad_() for group in optimizer.param_groups for p in group["params"]}
     for each in copies.values():
         each.grad = torch.full_like(each, gradient)
@@ -326,6 +355,8 @@ def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
     twin.__dict__.update({name: OrderedDict() for name in optimizer.__dict__ if name.endswith("_hooks")})
     twin.__dict__.pop("step", None)  # a scheduler's, which makes a step of the optimizer itself
     twin.state = defaultdict(Recording)
+    for p, contents in (start or {}).items():
+        twin.state[copies[p]].update({name: copied(value) for name, value in contents.items()})
     twin.param_groups = [
         {key: copied(value) for key, value in group.items()} | {"params": [copies[p] for p in group["params"]]}
         for group in optimizer.param_groups
@@ -335,7 +366,8 @@ def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
             twin.step()
     except Exception:  # of an optimizer that wants a function, or more of its user's
         return None
-    return {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
+    first = {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
+    return first, {p: {**twin.state[twice], "parameter": twice.detach()} for p, twice in copies.items()}
 
 
 def copied(value: Any) -> Any:
