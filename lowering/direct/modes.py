@@ -15,8 +15,10 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
+from torch._functorch.pyfunctorch import dispatch_functorch
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -255,9 +257,8 @@ class Functions(OfTracer, TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
             return whole
-        if isinstance(func, torch._ops.HigherOrderOperator) and func is not custom_function_call:
-            with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-                return higher_order(self.own, func, args, kwargs or {})
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
             return set_to_itself(func, args, self.own.line)
         if func in LEAVING and type(args[0]) is Traced:
@@ -281,9 +282,28 @@ class Functions(OfTracer, TorchFunctionMode):
                 return reduce(lambda x, step: met(self.own, step[0], (x, *step[1:]), {}), steps, args[0])
         told = plain_call(func, args, kwargs or {})
         if told is None or is_taken_apart(told[1]):
-            return func(*args, **(kwargs or {}))
+            return taken_by_torch(func, types, args, kwargs or {})
         operator, given, named = told
         return met(self.own, operator, given, named)
+
+    def higher_order(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The result of a higher-order operator."""
+        if func is custom_function_call:
+            if not is_in_transform():
+                return func(*args, **kwargs)
+            with self:  # what torch does of each transform comes here again
+                return dispatch_functorch(func, args, dict(kwargs))
+        with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+            return higher_order(self.own, func, args, kwargs)
+
+
+def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """What torch makes of a call. Raises LoweringError for a nested tensor, which is an object of Python's."""
+    if NestedTensor in types:
+        raise LoweringError(
+            "a nested tensor is not met by direct capture", hint="pad its rows, and mask what is padded"
+        )
+    return func(*args, **kwargs)
 
 
 LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stride)
