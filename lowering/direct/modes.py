@@ -15,7 +15,7 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
-from torch._functorch.pyfunctorch import dispatch_functorch
+from torch._functorch.pyfunctorch import dispatch_functorch, retrieve_current_functorch_interpreter
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nested._internal.nested_tensor import NestedTensor
@@ -288,13 +288,33 @@ class Functions(OfTracer, TorchFunctionMode):
 
     def higher_order(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         """The result of a higher-order operator."""
-        if func is custom_function_call:
-            if not is_in_transform():
-                return func(*args, **kwargs)
-            with self:  # what torch does of each transform comes here again
-                return dispatch_functorch(func, args, dict(kwargs))
+        if torch._C._are_functorch_transforms_active():
+            if func is torch.ops.higher_order.cond and is_batched(*args):
+                with self:
+                    return where(*args)
+            if func.functorch_table.get(retrieve_current_functorch_interpreter().key()) is not None:
+                with self:  # what torch's own rule of the transform calls comes here again
+                    return dispatch_functorch(func, args, dict(kwargs))
+        elif func is custom_function_call:
+            return func(*args, **kwargs)
         with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
             return higher_order(self.own, func, args, kwargs)
+
+
+def is_batched(pred: Any, *_: Any) -> bool:
+    """Whether torch.func.vmap is what is at work, and the condition of a branch is a tensor."""
+    kind = retrieve_current_functorch_interpreter().key()
+    return kind == torch._C._functorch.TransformType.Vmap and isinstance(pred, torch.Tensor)
+
+
+def where(pred: Any, true: Any, false: Any, operands: Sequence[Any]) -> Any:
+    """torch.cond for each of a batch: what both branches give, and of each what its condition chooses. torch's own rule
+    does so with the first result, and does not know of tensors that the branches find around them."""
+    (chosen, spec), (other, rest) = (pytree.tree_flatten(branch(*operands)) for branch in (true, false))
+    if spec != rest:
+        raise LoweringError("the branches of torch.cond return different structures", hint="return the same from both")
+    pairs = zip(chosen, other, strict=True)
+    return pytree.tree_unflatten([torch.where(pred.reshape(()), a, b) for a, b in pairs], spec)
 
 
 def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
