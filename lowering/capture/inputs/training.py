@@ -193,13 +193,14 @@ def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
 def set_by_hand(
     settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Iterable[Schedule]
 ) -> Iterator[str]:
-    """The numbers of optimizers, in words, that are others than before, and that no schedule looks up."""
-    known = {(id(each.scheduler.optimizer), *key[:2]) for each in schedules for key in each.tables}
+    """The numbers of optimizers, in words, that are others than before, and that no schedule has set."""
+    scheduled = {(id(each.scheduler.optimizer), *key): value for each in schedules for key, value in each.given.items()}
     for optimizer, before in settings:
         for key, value in settings_of(optimizer).items():
             plain = value if isinstance(value, (tuple, list)) else (value,)
             numbers = all(type(each) in (int, float) for each in plain)
-            if numbers and value != before.get(key, value) and (id(optimizer), *key) not in known:
+            known = scheduled.get((id(optimizer), *key))
+            if value is not known if known is not None else numbers and value != before.get(key, value):
                 yield f"{key[1]} of {type(optimizer).__name__}"
 
 
