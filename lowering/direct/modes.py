@@ -13,6 +13,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._C._functorch import TransformType
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
 from torch._functorch.pyfunctorch import dispatch_functorch, retrieve_current_functorch_interpreter
@@ -304,7 +305,7 @@ class Functions(OfTracer, TorchFunctionMode):
 def is_batched(pred: Any, *_: Any) -> bool:
     """Whether torch.func.vmap is what is at work, and the condition of a branch is a tensor."""
     kind = retrieve_current_functorch_interpreter().key()
-    return kind == torch._C._functorch.TransformType.Vmap and isinstance(pred, torch.Tensor)
+    return kind == TransformType.Vmap and isinstance(pred, torch.Tensor)
 
 
 def where(pred: Any, true: Any, false: Any, operands: Sequence[Any]) -> Any:

@@ -188,6 +188,8 @@ class SizeNode(SymNode):
         """The answer for the example, kept as a condition where sizes decide it."""
         if self.known() is not None:
             return bool(self.hint)
+        if self.kind is float:
+            return self.ne(self.wrap_float(0.0)).guard_bool(file, line)
         if self.asked.unstripped and self.parts and self.parts[0] == "ne" and self.parts[2].maybe_as_int() == 1:
             return True
         if self.asked.decide is not None and not self.asked.silent:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import _VF
 from torch._decomp import decomposition_table
-from torch._decomp.decompositions import _rnn_helper as lstm_layers  # pyright: ignore[reportPrivateUsage]
+from torch._decomp.decompositions import _rnn_helper as lstm_layers
 from torch._decomp.decompositions import gather_params as lstm_parameters
 from torch._decomp.decompositions import one_layer_lstm as lstm_layer
 from torch._dispatch.python import enable_python_dispatcher

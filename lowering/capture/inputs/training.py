@@ -158,10 +158,10 @@ def training_state_kept(
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
                 del each.state[key]
-            for key, held in first.items():
-                restore(held, contents[key])
-        for held, contents in (*groups, *counting):
-            restore(held, contents)
+            for key, kept in first.items():
+                restore(kept, contents[key])
+        for table, known in (*groups, *counting):
+            restore(table, known)
 
 
 @attrs.define(eq=False)

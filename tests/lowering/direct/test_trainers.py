@@ -36,7 +36,7 @@ class Around:
     """An object that holds another, which holds the trainers in a list."""
 
     def __init__(self) -> None:
-        self.inner = type("Engine", (), {})()
+        self.inner: Any = type("Engine", (), {})()
         self.inner.trainers = [Trainer(torch.optim.SGD, momentum=0.9)]
 
     def __call__(self, x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -126,7 +126,7 @@ class Counting(torch.optim.Optimizer):
         self.where, self.count = where, 0
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> Any:
         self.count += self.where == "itself"
         for group in self.param_groups:
             for p in group["params"]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._higher_order_ops import associative_scan
 from torch.func import functional_call, grad, vmap
 
 import irkit
@@ -84,8 +85,8 @@ class Scaled(torch.autograd.Function):
         return gradients[0] * ctx.k * 2, None
 
     @staticmethod
-    def vmap(info: Any, dims: Any, x: torch.Tensor, k: float) -> tuple[torch.Tensor, int]:
-        return Scaled.apply(x, k) + info.batch_size, dims[0]
+    def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[torch.Tensor, int]:
+        return Scaled.apply(*args) + info.batch_size, in_dims[0]
 
 
 def branches(t: torch.Tensor) -> torch.Tensor:
@@ -107,9 +108,7 @@ TRANSFORMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "cond in cond": lambda x: vmap(
         lambda t: torch.cond(t.sum() > 0, lambda u: torch.cond(u[0] > 0, torch.sin, torch.exp, (u,)), torch.cos, (t,))
     )(x),
-    "a scan of each": lambda x: vmap(
-        lambda t: torch._higher_order_ops.associative_scan(torch.add, t, dim=0, combine_mode="generic")
-    )(x),
+    "a scan of each": lambda x: vmap(lambda t: associative_scan(torch.add, t, dim=0, combine_mode="generic"))(x),
 }
 
 
