@@ -188,8 +188,6 @@ class SizeNode(SymNode):
         """The answer for the example, kept as a condition where sizes decide it."""
         if self.known() is not None:
             return bool(self.hint)
-        if self.kind is float:
-            return self.ne(self.wrap_float(0.0)).guard_bool(file, line)
         if self.asked.unstripped and self.parts and self.parts[0] == "ne" and self.parts[2].maybe_as_int() == 1:
             return True
         if self.asked.decide is not None and not self.asked.silent:
@@ -218,7 +216,7 @@ class SizeNode(SymNode):
         return True
 
     def bool_(self) -> bool:
-        return self.guard_bool()
+        return (self.ne(self.wrap_float(0.0)) if self.kind is float else self).guard_bool()
 
     def expect_true(self, file: Any = "", line: int = 0) -> bool:
         """What the model asserts: kept as a condition, in a body also where it does not hold for the example, which

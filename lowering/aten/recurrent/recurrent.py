@@ -13,7 +13,7 @@ from irkit.build import op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.creation.draws import dropped, kept
+from lowering.aten.creation.draws import aten_dropout
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import compress_rows, computed_weight, full, swap
 from lowering.tensors.promotion import cast, scalar
@@ -154,7 +154,7 @@ def stack(
     plain = 4 if has_biases else 2
     last: list[list[Value]] = [[] for _ in states]
     for index in range(num_layers):
-        x = dropped(x, dropout, kept(dropout, x.shape)) if dropout and index else x
+        x = aten_dropout(x, dropout, train=index > 0)
         first = index * directions
         weights = []
         for d in range(first, first + directions):
@@ -298,8 +298,8 @@ def of_packed(kind: Kind) -> Callable[..., tuple[Value, ...]]:
         lasting = cast(lengths, DType.INT32)
         y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, share, lasting)
         flat = reshape(y, (dims.mul(y.shape[0], y.shape[1]), y.shape[2]))
-        present = compress_rows(flat, op.Reshape(inside, [-1]))
-        return op.Reshape(present, shape_vector((data.shape[0], flat.shape[1]))), *last
+        kept = compress_rows(flat, op.Reshape(inside, [-1]))
+        return op.Reshape(kept, shape_vector((data.shape[0], flat.shape[1]))), *last
 
     return convert
 
