@@ -156,45 +156,34 @@ def _resized_turned(rng: np.random.Generator) -> Value:
 # ---------------------------------------------------------------------------------------------- turned rows, cast
 
 
-def is_turned(value: Value | None) -> bool:
-    """Whether an operand of a product is a Cast of a Transpose that has another dimension first, of three or more."""
-    if value is None or value.op != "Cast" or value.inputs[0] is None or value.inputs[0].op != "Transpose":
-        return False
-    perm = value.inputs[0].attribute("perm")
-    return perm is not None and len(perm) > 2 and perm[0] != 0
-
-
 def turned_after_cast(m: Match) -> Made:
     """The product of what is cast before it is turned"""
-    turned = [v for v in m.root.inputs if v is not None and is_turned(v)]
-    if not turned:
-        return decline("no operand is a Cast of a Transpose with another dimension first")
-    made = {cast: cast_before(cast) for cast in turned}
-    return m.root.with_inputs(tuple(v if v is None else made.get(v, v) for v in m.root.inputs))
+    if len(m.perm) < 3 or m.perm[0] == 0:
+        return decline("the Transpose leaves the first dimension where it is, or has two")
+    turned = op.Transpose(op.Cast(m.x, to=m.cast.dtype), perm=m.perm)
+    return m.root.with_inputs(tuple(turned if v is m.cast else v for v in m.root.inputs))
 
 
-def cast_before(cast: Value) -> Value:
-    """Cast(Transpose(x)) as Transpose(Cast(x))"""
-    (transpose,) = cast.inputs
-    (x,) = transpose.inputs if transpose is not None else (None,)
-    if transpose is None or x is None:
-        return cast
-    return op.Transpose(op.Cast(x, to=cast.dtype), perm=transpose.attribute("perm"))
-
-
-def _turned_product(rng: np.random.Generator) -> Value:
+def _turned(rng: np.random.Generator) -> Value:
     data = param(tensor(str(rng.choice(["bf16", "f16", "f64", "i32"])), "n", 3, 4))
     perm = [[1, 0, 2], [1, 2, 0], [2, 0, 1]][int(rng.integers(3))]
-    turned = op.Cast(op.Transpose(data, perm=perm), to=DType.FLOAT)
-    if perm[-1] == 2 or rng.random() < 0.5:
-        size = {0: "n", 1: 3, 2: 4}[perm[-1]]
-        return op.MatMul(turned, param(tensor("f32", size, 5)))
-    return op.MatMul(param(tensor("f32", 5, {0: "n", 1: 3, 2: 4}[perm[-2]])), turned)
+    return op.Cast(op.Transpose(data, perm=perm), to=DType.FLOAT)
+
+
+def _turned_left(rng: np.random.Generator) -> Value:
+    turned = _turned(rng)
+    return op.MatMul(turned, param(tensor("f32", turned.shape[2], 5)))
+
+
+def _turned_right(rng: np.random.Generator) -> Value:
+    turned = _turned(rng)
+    return op.MatMul(param(tensor("f32", 5, turned.shape[1])), turned)
 
 
 def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
     """The rules for a graph, given what it knows of its symbols, and the opset that it is written in."""
     run = p.Range(hole("start"), hole("limit"), hole("step"))
+    turned = one_of("Cast")(p.Transpose(x, perm=attr("perm"))).named("cast")
     return (
         Rule("gather_of_range", p.Gather(x, run, axis=attr("axis")), lambda m: counted_off(m, ranges), True,
              "Gather(x, Range(a, b, c)) -> Gather(x, a - Range(0, a - b, -c))", sample=_counted_sample),
@@ -209,6 +198,8 @@ def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
         Rule("resize_of_some_axes", hole("root", ops=("Resize",)), resized_along_every_axis, True,
              "Resize(x, sizes) of some axes -> one of all, through which the runtime moves a Transpose rightly",
              sample=_resized_turned),
-        Rule("product_of_cast_of_transpose", hole("root", ops=("MatMul",)), turned_after_cast, True,
-             "MatMul(Cast(Transpose(x)), y) -> MatMul(Transpose(Cast(x)), y)", sample=_turned_product),
+        Rule("product_of_cast_of_transpose", p.MatMul(turned, hole("y")), turned_after_cast, True,
+             "MatMul(Cast(Transpose(x)), y) -> MatMul(Transpose(Cast(x)), y)", sample=_turned_left),
+        Rule("product_by_cast_of_transpose", p.MatMul(hole("y"), turned), turned_after_cast, True,
+             "MatMul(y, Cast(Transpose(x))) -> MatMul(y, Transpose(Cast(x)))", sample=_turned_right),
     )  # fmt: skip

@@ -228,7 +228,7 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("product_of_cast_of_transpose", (PRODUCT,),
           "an operand is a Cast of a Transpose that has another dimension first, of three or more",
           "MatmulTransposeFusion leaves a graph behind that ends the process while the session is made",
-          "the Cast before the Transpose", rules=("product_of_cast_of_transpose",)),
+          "the Cast before the Transpose", rules=("product_of_cast_of_transpose", "product_by_cast_of_transpose")),
     Quirk("cast_near_the_end", ("Cast",), "floats above 57344 to float8_e5m2, saturate=0",
           "it gives NaN up to 65536, where 57344 or infinity is the nearest", "what is above rounded before",
           rules=("cast_near_the_end",)),
