@@ -216,3 +216,13 @@ def test_numbers_near_the_end_of_float8_e5m2_are_rounded(kind: str) -> None:
     numbers = [57344.0, 59000.0, 61439.0, 61440.0, 63000.0, 65504.0, np.inf, np.nan, 1.0, 0.0, -0.0, 2.6e-5]
     given = np.array([*numbers, *(-n for n in numbers)]).astype(x.dtype.numpy)
     agree(Graph((x,), (op.Cast(op.Cast(x, to="f8e5m2", saturate=0), to=1),)), given)
+
+
+@pytest.mark.parametrize("perm", ([1, 0, 2], [1, 2, 0], [0, 2, 1]))
+def test_a_product_of_turned_halves_does_not_end_the_process(perm: list[int]) -> None:
+    x = param(tensor("f16", 3, 3, 3))
+    turned, weight = op.Transpose(x, perm=perm), np.arange(15, dtype=np.float16).reshape(3, 5)
+    graph = Graph((x,), (op.MatMul(turned, const(weight)), op.MatMul(const(weight.T), turned)))
+    products = [v for v in prepare(graph, "onnxruntime-cpu").order if v.op == "MatMul"]
+    assert {str(v.dtype) for v in products} == {"f32" if perm[0] else "f16"}
+    agree(graph, np.arange(27).reshape(3, 3, 3))
