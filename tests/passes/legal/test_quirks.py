@@ -11,7 +11,7 @@ from pyrsistent import pmap
 from irkit.build import const, op
 from irkit.checking.comparison import compare
 from irkit.core.ir import Graph, param
-from irkit.core.types import tensor
+from irkit.core.types import DType, tensor
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
 from passes.legal import legalize
@@ -224,5 +224,5 @@ def test_a_product_of_turned_halves_does_not_end_the_process(perm: list[int]) ->
     turned, weight = op.Transpose(x, perm=perm), np.arange(15, dtype=np.float16).reshape(3, 5)
     graph = Graph((x,), (op.MatMul(turned, const(weight)), op.MatMul(const(weight.T), turned)))
     products = [v for v in prepare(graph, "onnxruntime-cpu").order if v.op == "MatMul"]
-    assert {str(v.dtype) for v in products} == {"f32" if perm[0] else "f16"}
+    assert {v.dtype for v in products} == {DType.FLOAT if perm[0] else DType.FLOAT16}
     agree(graph, np.arange(27).reshape(3, 3, 3))
