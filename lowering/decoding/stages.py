@@ -32,11 +32,9 @@ class Stage:
     grows: bool = True
     bounds: list[Bound] = attrs.field(factory=list[Bound])
     lock: threading.Lock = attrs.field(factory=threading.Lock, repr=False)
-    first: Contents = attrs.field(init=False, repr=False)
-
-    @first.default
-    def _held_at_first(self) -> Contents:
-        return Contents.of(containers_of(self.module))
+    first: Contents = attrs.field(
+        init=False, repr=False, default=attrs.Factory(lambda self: Contents.of(containers_of(self.module)), True)
+    )
 
     @property
     def programs(self) -> tuple[Program, ...]:

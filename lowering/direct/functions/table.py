@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from lowering.direct.functions.arrays import Array
 from lowering.direct.functions.images import affine_grid, shuffled_pixels, unshuffled_pixels
+from lowering.direct.functions.norms import averaged_batch_norm
 from lowering.direct.functions.numbers import (
     evenly_spaced,
     frequencies,
@@ -110,7 +111,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.asarray: tensor_in_place, torch.Tensor.new_tensor: tensor_like, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
-    torch.combinations: combinations_of, torch.vander: powers,
+    torch.combinations: combinations_of, torch.vander: powers, F.batch_norm: averaged_batch_norm,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

@@ -316,7 +316,7 @@ def test_rotations_scaled_by_the_length_so_far_are_those_of_this_prompt() -> Non
         max_position_embeddings=8, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4},
     )  # fmt: skip
     torch.manual_seed(0)
-    model = transformers.LlamaForCausalLM(config).eval()
+    model: Any = transformers.LlamaForCausalLM(config).eval()
     rotations = model.model.rotary_emb
     before = rotations.inv_freq.clone(), rotations.max_seq_len_cached
     served = lowering.generation(model)

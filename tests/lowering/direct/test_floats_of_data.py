@@ -97,3 +97,34 @@ def test_a_float_is_true_where_it_is_not_0(name: str, dtype: torch.dtype) -> Non
         answered += 1
         torch.testing.assert_close(found, model(x))
     assert answered > 1
+
+
+class Averaging(torch.nn.Module):
+    """Batch norm whose statistics are the mean of those of all batches so far."""
+
+    count: torch.Tensor
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.tensor(0))
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("variance", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return F.batch_norm(x, self.mean, self.variance, training=True, momentum=1.0 / float(self.count)) + self.mean
+
+
+def test_statistics_are_moved_by_a_number_of_data() -> None:
+    program, eager, state = (
+        irkit.to_onnx(Averaging(), (torch.randn(5, 4),), dynamic_shapes=({0: "n"},)),
+        Averaging(),
+        None,
+    )
+    for n in (4, 7, 2, 5):
+        x = torch.randn(n, 4)
+        found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, eager(x))
+    torch.testing.assert_close(state["variance"], eager.variance)
