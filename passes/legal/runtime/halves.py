@@ -68,8 +68,8 @@ def half_rules(target: Target) -> Rules:
 
 def in_float32(m: Match, target: Target) -> Made:
     """The product of what is cast before it is turned, as the runtime computes it without a kernel of float16"""
-    if len(m.perm) < 3 or m.perm[0] == 0:
-        return decline("the Transpose leaves the first dimension where it is, or has two")
+    if m.perm is None or len(m.perm) < 3 or m.perm[0] == 0:
+        return decline("the Transpose leaves the first dimension where it is, or turns all around, or has two")
     if m.root.dtype is not DType.FLOAT16 or runs_uncast(target, m.root):
         return decline("the runtime multiplies without casts")
     wide = {v: op.Cast(v, to=DType.FLOAT) for v in (m.x, m.y)}

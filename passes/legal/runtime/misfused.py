@@ -158,8 +158,8 @@ def _resized_turned(rng: np.random.Generator) -> Value:
 
 def turned_after_cast(m: Match) -> Made:
     """The product of what is cast before it is turned"""
-    if len(m.perm) < 3 or m.perm[0] == 0:
-        return decline("the Transpose leaves the first dimension where it is, or has two")
+    if m.perm is None or len(m.perm) < 3 or m.perm[0] == 0:
+        return decline("the Transpose leaves the first dimension where it is, or turns all around, or has two")
     turned = op.Transpose(op.Cast(m.x, to=m.cast.dtype), perm=m.perm)
     return m.root.with_inputs(tuple(turned if v is m.cast else v for v in m.root.inputs))
 
