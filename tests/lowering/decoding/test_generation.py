@@ -312,9 +312,14 @@ def test_a_model_in_training_mode_and_other_examples_are_refused() -> None:
 def test_rotations_scaled_by_the_length_so_far_are_those_of_this_prompt() -> None:
     """What a model remembers of eager calls, the greatest length that it has seen, is in none of the programs."""
     config = transformers.LlamaConfig(
-        vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        max_position_embeddings=8, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4},
-    )  # fmt: skip
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=8,
+        rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4},
+    )
     torch.manual_seed(0)
     model: Any = transformers.LlamaForCausalLM(config).eval()
     rotations = model.model.rotary_emb
