@@ -12,6 +12,7 @@ import attrs
 import torch
 
 from irkit.errors import ContractError
+from lowering.capture.inputs.contents import Contents, containers_of, held_again
 from lowering.decoding.steps import in_own_caches, named_arguments, shapes_of
 from lowering.program.bound import Bound
 from lowering.program.program import Program
@@ -22,7 +23,8 @@ from lowering.records.options import ExportOptions
 @attrs.frozen(eq=False)
 class Stage:
     """A module, and the programs that answer its calls. `options` are those of the exports. Where `grows` is False, a
-    call that no program takes is an error."""
+    call that no program takes is an error. `first` is what the module held when this was made: programs are captured
+    of that, whatever else the module has remembered since, in eager calls."""
 
     name: str
     module: Any
@@ -30,6 +32,9 @@ class Stage:
     grows: bool = True
     bounds: list[Bound] = attrs.field(factory=list[Bound])
     lock: threading.Lock = attrs.field(factory=threading.Lock, repr=False)
+    first: Contents = attrs.field(
+        init=False, repr=False, default=attrs.Factory(lambda self: Contents.of(containers_of(self.module)), True)
+    )
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -76,7 +81,7 @@ class Stage:
     def captured(self, call: Mapping[str, Any]) -> Bound:
         """A program for calls like this one, whose sizes vary where the loop of transformers makes them vary."""
         options = attrs.evolve(self.options, dynamic_shapes=shapes_of(call), specialization="report")
-        with torch.no_grad():
+        with torch.no_grad(), held_again(self.first):
             return export_model(self.module, (), copy.deepcopy(dict(call)), options).bound()
 
     def refusal(self, call: Mapping[str, Any]) -> ContractError:

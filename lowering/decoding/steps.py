@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from lowering.capture.inputs.contents import keep_unchanged
 from lowering.records.pytrees import STATES, flatten_cache, is_cache_type
 
 TOKENS = ("input_ids", "decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
@@ -35,7 +36,8 @@ def named_arguments(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Argu
 
 
 def recorded_calls(model: Any, example: Arguments, tokens: int) -> list[dict[str, Any]]:
-    """The arguments of each call of `model.forward` while so many tokens are generated, as they were before it."""
+    """The arguments of each call of `model.forward` while so many tokens are generated, as they were before it. What
+    the model remembers of them (the length that its rotations are scaled for) is put back."""
     calls = list[dict[str, Any]]()
     watched = copy.copy(model)
 
@@ -45,7 +47,7 @@ def recorded_calls(model: Any, example: Arguments, tokens: int) -> list[dict[str
         return model.forward(*args, **kwargs)
 
     watched.forward = forward
-    with torch.no_grad():
+    with torch.no_grad(), keep_unchanged(model):
         watched.generate(**copy.deepcopy(dict(example)), max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False)
     return calls
 

@@ -141,12 +141,12 @@ def eager_error(request: Request) -> Exception | None:
     error = eager_error_of(request, Training())
     if error is None or not (torch.is_grad_enabled() and asks_for_gradients(error)):
         return error
-    return eager_error_of(request, Training.of(request.module).recording())
+    return eager_error_of(request, Training.of(request.module, request.parts).recording())
 
 
 def eager_error_of(request: Request, training: Training) -> Exception | None:
     """The same, with gradients recorded or not."""
-    module, parts, present = request.module, request.parts, Training.present(request.module)
+    module, parts, present = request.module, request.parts, Training.present(request.module, request.parts)
     outside = [each for each in parts.around.tensors if each.layout is torch.strided]
     held = [(each, each._version, each.detach().clone()) for each in (*module.buffers(), *outside)]
     leaves = [copy_leaf(leaf.value) for leaf in request.leaves]

@@ -13,10 +13,13 @@ from typing import Any
 
 import sympy
 import torch
+from torch._C._functorch import TransformType
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
+from torch._functorch.pyfunctorch import dispatch_functorch, retrieve_current_functorch_interpreter
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -32,6 +35,7 @@ from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
+from lowering.direct.functions.recurrent import lstm_in_steps
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.meta_device.results import is_in_order_by_chance
@@ -135,6 +139,8 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                 refuse_unchanged(self.own, func, args)
             if func is torch.ops.aten.max_pool1d.default and not kwargs:
                 return max_pool1d_as_2d(*args)
+            if func is torch.ops.aten.lstm.input and not kwargs:
+                return lstm_in_steps(*args)
             return scalar_overload(func, args)(*args, **(kwargs or {}))
         return met(self.own, func, args, kwargs or {})
 
@@ -253,9 +259,8 @@ class Functions(OfTracer, TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
             return whole
-        if isinstance(func, torch._ops.HigherOrderOperator) and func is not custom_function_call:
-            with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-                return higher_order(self.own, func, args, kwargs or {})
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
             return set_to_itself(func, args, self.own.line)
         if func in LEAVING and type(args[0]) is Traced:
@@ -279,9 +284,48 @@ class Functions(OfTracer, TorchFunctionMode):
                 return reduce(lambda x, step: met(self.own, step[0], (x, *step[1:]), {}), steps, args[0])
         told = plain_call(func, args, kwargs or {})
         if told is None or is_taken_apart(told[1]):
-            return func(*args, **(kwargs or {}))
+            return taken_by_torch(func, types, args, kwargs or {})
         operator, given, named = told
         return met(self.own, operator, given, named)
+
+    def higher_order(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """The result of a higher-order operator."""
+        if torch._C._are_functorch_transforms_active():
+            if func is torch.ops.higher_order.cond and is_batched(*args):
+                with self:
+                    return where(*args)
+            if func.functorch_table.get(retrieve_current_functorch_interpreter().key()) is not None:
+                with self:  # what torch's own rule of the transform calls comes here again
+                    return dispatch_functorch(func, args, dict(kwargs))
+        elif func is custom_function_call:
+            return func(*args, **kwargs)
+        with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+            return higher_order(self.own, func, args, kwargs)
+
+
+def is_batched(pred: Any, *_: Any) -> bool:
+    """Whether torch.func.vmap is what is at work, and the condition of a branch is a tensor."""
+    kind = retrieve_current_functorch_interpreter().key()
+    return kind == TransformType.Vmap and isinstance(pred, torch.Tensor)
+
+
+def where(pred: Any, true: Any, false: Any, operands: Sequence[Any]) -> Any:
+    """torch.cond for each of a batch: what both branches give, and of each what its condition chooses. torch's own rule
+    does so with the first result, and does not know of tensors that the branches find around them."""
+    (chosen, spec), (other, rest) = (pytree.tree_flatten(branch(*operands)) for branch in (true, false))
+    if spec != rest:
+        raise LoweringError("the branches of torch.cond return different structures", hint="return the same from both")
+    pairs = zip(chosen, other, strict=True)
+    return pytree.tree_unflatten([torch.where(pred.reshape(()), a, b) for a, b in pairs], spec)
+
+
+def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """What torch makes of a call. Raises LoweringError for a nested tensor, which is an object of Python's."""
+    if NestedTensor in types:
+        raise LoweringError(
+            "a nested tensor is not met by direct capture", hint="pad its rows, and mask what is padded"
+        )
+    return func(*args, **kwargs)
 
 
 LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stride)

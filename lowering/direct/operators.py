@@ -93,8 +93,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
             return found
-    told = not info.is_sized_by_data(args) and not are_beyond(tracer, info, args)
-    twins = on_twins_if_possible(tracer, func, info, args, kwargs) if told else None
+    twins = twins_of(tracer, func, info, args, kwargs)
     if twins is None:
         return sized_by_data(tracer, func, info, args, kwargs)
     several = isinstance(twins, tuple | list)
@@ -271,6 +270,13 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
         for twin, value in zip(twins, results, strict=False)
     ]
     return tuple(shown) if several else shown[0] if shown else None
+
+
+def twins_of(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """How results lie in memory; None where only numbers tell that, or torch refuses the operator where it sees them."""
+    if info.is_sized_by_data(args) or are_beyond(tracer, info, args):
+        return None
+    return on_twins_if_possible(tracer, func, info, args, kwargs)
 
 
 def are_beyond(tracer: Tracer, info: Info, args: Sequence[Any]) -> bool:
@@ -470,7 +476,7 @@ def laid_out(
     if info.quick and all(h.twin.is_contiguous() for h in met.handles):
         twins: Any = torch.empty(sizes[0], dtype=TORCH[results[0].dtype], device=META)
     else:
-        twins = None if info.is_sized_by_data(args) else on_twins_if_possible(tracer, met.func, info, args, kwargs)
+        twins = twins_of(tracer, met.func, info, args, kwargs)
     flat = as_list(twins)
     if len(flat) != len(results) or not all(isinstance(twin, torch.Tensor) for twin in flat):
         return None

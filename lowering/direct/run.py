@@ -555,7 +555,7 @@ def result_value(tracer: Tracer, result: Any) -> Any:
     if isinstance(result, torch.Tensor):
         return tracer.read(tracer.handle(result))
     if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return as_result(tracer.scope, result.node.expr)
+        return as_result(tracer.scope, result.node.expr, isinstance(result, torch.SymFloat))
     return result
 
 

@@ -216,7 +216,7 @@ class SizeNode(SymNode):
         return True
 
     def bool_(self) -> bool:
-        return self.guard_bool()
+        return (self.ne(self.wrap_float(0.0)) if self.kind is float else self).guard_bool()
 
     def expect_true(self, file: Any = "", line: int = 0) -> bool:
         """What the model asserts: kept as a condition, in a body also where it does not hold for the example, which

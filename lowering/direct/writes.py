@@ -92,7 +92,9 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
             put(tracer, func, tracer.handle(target), result, name)
     if alone:
         require_written(tracer, func, info, args, kwargs, targets)
-    return targets[0] if len(targets) == 1 else tuple(targets) if targets else None
+    if not func._schema.returns:
+        return None
+    return targets[0] if len(targets) == 1 else tuple(targets)
 
 
 def require_written(

@@ -356,8 +356,9 @@ def results_of(
     fx_names: list[str] = []
     nodes = captured.graph_module.graph.nodes
     numbers = {n.name for n in nodes if isinstance(n.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)}
+    reals = {n.name for n in nodes if isinstance(n.meta.get("val"), torch.SymFloat)}
     for i, result in enumerate(user):
-        value = as_result(scope, result)
+        value = as_result(scope, result, captured.output_fx_names[i] in reals)
         if isinstance(value, Value):
             outputs.append(("number" if captured.output_fx_names[i] in numbers else "result", len(values)))
             values.append(value)
@@ -394,17 +395,17 @@ def numbers_as_results(outputs: Sequence[Any]) -> tuple[list[Any], list[Value]]:
     return made, values
 
 
-def as_result(scope: Scope, result: Any) -> Any:
+def as_result(scope: Scope, result: Any, real: bool) -> Any:
     """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, a comparison a
-    boolean one, any other number a float64 one), else itself."""
+    boolean one, any other number a float64 one, and a `real` one, which may be whole: `2 * n / 2`), else itself."""
     if isinstance(result, Value) or not hasattr(result, "free_symbols"):
         return result
     if is_truth(result):
         made = scalar(result, DType.BOOL, scope.numbers) if result.free_symbols else bool(result)
         return stamp_origin(scope, made, Origin(target="size")) if isinstance(made, Value) else made
     if not result.free_symbols:
-        return int(result) if result.is_integer else float(result)
-    value = dim_scalar(result) if result.is_integer else scalar(result, DType.DOUBLE, scope.numbers)
+        return int(result) if result.is_integer and not real else float(result)
+    value = dim_scalar(result) if result.is_integer and not real else scalar(result, DType.DOUBLE, scope.numbers)
     return stamp_origin(scope, value, Origin(target="size"))
 
 

@@ -175,10 +175,10 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
     The buffers hold at first what they held at capture; the model itself is left as it was.
     """
     owner, captured = as_module(program.reference), program.lowered.captured
-    start, held = program.lowered.initial_state, Training.present(owner)
+    parts = Parts.of(owner)
+    start, held = program.lowered.initial_state, Training.present(owner, parts)
     written = {name: tensor for name, tensor in held.named_tensors(owner).items() if name in start}
     leaves = captured.leaves_of(args, kwargs)
-    parts = Parts.of(owner)
     around = tensors_kept(each for each in parts.around.tensors if each.layout is torch.strided)
     own = contents_kept(owner, held) if captured.records or held.optimizers else tensors_kept(written.values())
     kept = keep_unchanged(owner, parts), training_state_kept(owner, parts=parts)

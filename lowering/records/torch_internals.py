@@ -15,6 +15,9 @@ from typing import Any
 import torch
 from torch import _VF
 from torch._decomp import decomposition_table
+from torch._decomp.decompositions import _rnn_helper as lstm_layers
+from torch._decomp.decompositions import gather_params as lstm_parameters
+from torch._decomp.decompositions import one_layer_lstm as lstm_layer
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import predispatch as functorch_calls
 from torch._functorch.vmap import _process_batched_inputs as samples_of_batch
@@ -159,6 +162,9 @@ __all__ = [
     "fx_pytree",
     "has_global_hooks",
     "is_traceable_wrapper_subclass",
+    "lstm_layer",
+    "lstm_layers",
+    "lstm_parameters",
     "make_fx",
     "math_attention",
     "pytree",

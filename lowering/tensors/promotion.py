@@ -177,8 +177,15 @@ def promote(*operands: Operand, to: DType | None = None) -> tuple[Value, ...]:
 
 
 def cast(x: Value, dtype: DType) -> Value:
-    """x with elements of `dtype`; x itself where it has them. Floats become integers by truncation."""
-    return x if x.dtype is dtype else op.Cast(x, to=int(dtype))
+    """x with elements of `dtype`; x itself where it has them. Floats become integers by truncation. What 8 bits do not
+    hold is infinity or NaN, as torch has it, but for float8_e4m3fn, where torch gives the largest number."""
+    if x.dtype is dtype:
+        return x
+    return op.Cast(x, to=int(dtype), saturate=0) if dtype in UNBOUNDED else op.Cast(x, to=int(dtype))
+
+
+UNBOUNDED = frozenset((DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ))
+"""Element types to which torch casts what they do not hold as infinity or NaN."""
 
 
 def to_float(x: Value) -> Value:

@@ -20,6 +20,7 @@ from passes.legal.opsets.onnx_functions import by_function, operators_with_body
 from passes.legal.opsets.operators import OLDER, plain_reshapes
 from passes.legal.runtime import draws, int64
 from passes.legal.runtime.division import OVERFLOWS
+from passes.legal.runtime.eighths import EIGHTHS
 from passes.legal.runtime.empty import empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.misfused import fusion_rules
@@ -82,5 +83,5 @@ def all_expansions() -> tuple[Expanded, ...]:
         found += [expansion("older", name, f, below) for below, f in rows]
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
     found += [expansion("define", name, defined) for name in operators_with_body() if name not in COVERED]
-    plain = (*empty_rules(pmap()), *OVERFLOWS, *fusion_rules(pmap()), *SLICES, plain_reshapes(pmap()))
+    plain = (*empty_rules(pmap()), *EIGHTHS, *OVERFLOWS, *fusion_rules(pmap()), *SLICES, plain_reshapes(pmap()))
     return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))

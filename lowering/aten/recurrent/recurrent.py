@@ -13,6 +13,7 @@ from irkit.build import op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.aten.creation.draws import aten_dropout
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import compress_rows, computed_weight, full, swap
 from lowering.tensors.promotion import cast, scalar
@@ -143,14 +144,17 @@ def stack(
     has_biases: bool,
     num_layers: int,
     bidirectional: bool,
+    dropout: float,
     lengths: Value | None = None,
 ) -> tuple[Value, ...]:
-    """(y, h, c) of all layers, each of which reads the one below. states: (layers * directions, b, hidden) each."""
+    """(y, h, c) of all layers, each of which reads the one below, a share `dropout` of it dropped. states: (layers *
+    directions, b, hidden) each."""
     directions = 2 if bidirectional else 1
     each = len(params) // (num_layers * directions)
     plain = 4 if has_biases else 2
     last: list[list[Value]] = [[] for _ in states]
     for index in range(num_layers):
+        x = aten_dropout(x, dropout, train=index > 0)
         first = index * directions
         weights = []
         for d in range(first, first + directions):
@@ -261,12 +265,11 @@ def of_padded(kind: Kind) -> Callable[..., tuple[Value, ...]]:
         batch_first: bool,
     ) -> tuple[Value, ...]:
         """input: (t, b, features), or (b, t, features) where `batch_first`; hx: h, of an LSTM h and c."""
-        if dropout and train and num_layers > 1:
-            raise Unsupported("dropout between recurrent layers in training mode")
+        share = dropout if train else 0.0
         if input.rank != 3:
             raise Unsupported("a recurrent layer takes (time, batch, features)")
         x, states = permute(input, (1, 0, 2)) if batch_first else input, [hx] if isinstance(hx, Value) else hx
-        y, *last = stack(kind, x, states, params, has_biases, num_layers, bidirectional)
+        y, *last = stack(kind, x, states, params, has_biases, num_layers, bidirectional, share)
         return permute(y, (1, 0, 2)) if batch_first else y, *last
 
     return convert
@@ -287,14 +290,13 @@ def of_packed(kind: Kind) -> Callable[..., tuple[Value, ...]]:
         bidirectional: bool,
     ) -> tuple[Value, ...]:
         """data: (elements, features), time by time; batch_sizes: (t,); hx: h, of an LSTM h and c."""
-        if dropout and train and num_layers > 1:
-            raise Unsupported("dropout between recurrent layers in training mode")
+        share = dropout if train else 0.0
         states = [hx] if isinstance(hx, Value) else hx
         place, inside, lengths = packing(batch_sizes, states[0].shape[1])
         most = op.Sub(op.Squeeze(op.Shape(data, start=0, end=1)), scalar(1, DType.INT64))
         padded = op.Gather(data, op.Min(place, most), axis=0)  # what lies past the end of a sequence is never read
         lasting = cast(lengths, DType.INT32)
-        y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, lasting)
+        y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, share, lasting)
         flat = reshape(y, (dims.mul(y.shape[0], y.shape[1]), y.shape[2]))
         kept = compress_rows(flat, op.Reshape(inside, [-1]))
         return op.Reshape(kept, shape_vector((data.shape[0], flat.shape[1]))), *last

@@ -224,6 +224,20 @@ def keep_unchanged(
         changes.extend(() if settings is None else settings.put_back())
 
 
+@contextmanager
+def held_again(first: Contents) -> Iterator[None]:
+    """A block in which dicts, lists and sets hold what they held when they were looked at, and after it what they held
+    before it."""
+    now = None if first.are_untouched() else list(Contents.of(list(first.containers)).before())
+    for held, known in () if now is None else first.before():
+        restore(held, known)
+    try:
+        yield
+    finally:
+        for held, known in now or ():
+            restore(held, known)
+
+
 def containers_of(module: torch.nn.Module) -> list[Any]:
     """The dicts, lists and sets among the attributes of a module and its children."""
     return all_containers([each.__dict__ for _, each in modules_below(module)])

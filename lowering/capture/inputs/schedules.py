@@ -25,13 +25,14 @@ STEPS = 10_000
 class Schedule:
     """A scheduler with what it sets after each number of steps: `tables` has these numbers by group, name, and place
     in a tuple (-1 for a number by itself). `count` is how many steps were made, as a tensor. `refusal` says why there
-    is no table; empty where there is one. `first` is where the scheduler itself was."""
+    is no table; empty where there is one. `first` is where the scheduler itself was, `given` what it has set last."""
 
     scheduler: Any
     count: torch.Tensor
     tables: Mapping[tuple[int, str, int], torch.Tensor]
     refusal: str = ""
     first: Any = None
+    given: dict[tuple[int, str], Any] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, scheduler: Any) -> Schedule:
@@ -65,6 +66,7 @@ class Schedule:
                 held = list(groups[number][key])
                 held[place] = rate
                 groups[number][key] = tuple(held)
+            self.given[number, key] = groups[number][key]
 
     def step(self, *args: Any, **kwargs: Any) -> None:
         """A step of the scheduler. Raises CaptureError for one that is no matter of counting."""

@@ -70,9 +70,10 @@ class Reached:
     functions: list[types.FunctionType]
 
     def variables(self) -> list[Variable]:
-        """These variables with what they hold: of functions around, and global ones."""
+        """These variables with what they hold: of functions around, and global ones. torch keeps its own accounts in
+        those of its functions."""
         found: dict[Any, Variable] = {}
-        for each in self.functions:
+        for each in [f for f in self.functions if not (f.__module__ or "").startswith(OURS)]:
             for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
                 if is_filled(cell):
                     found[id(cell)] = Variable(name, cell, cell.cell_contents)

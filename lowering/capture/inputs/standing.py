@@ -18,7 +18,8 @@ import numpy as np
 import torch
 
 from lowering.capture.inputs.containers import CONTAINERS, DICTS
-from lowering.capture.inputs.drawing import DRAWING, comparable, state_of
+from lowering.capture.inputs.drawing import comparable
+from lowering.capture.inputs.states import held_inside, held_state, keeps_state, same_held
 from lowering.capture.inputs.surroundings import OURS, Surroundings
 from lowering.capture.inputs.variables import Variable
 
@@ -50,7 +51,7 @@ class Standing:
         known = [] if outer is not None else [each for _, each, _ in (*around.contents, *around.drawing)]
         containers, slots, drawing = reached([given, known, [each.now for each in variables]], met, outer)
         held = [(each, parts_of(each, apart)) for each in containers]
-        states = [(each, comparable(state_of(each))) for each in drawing]
+        states = [(each, held_state(each)) for each in drawing]
         drawn = drawn_of_all() if outer is None else None
         return cls(held, [(each, each.now) for each in (*variables, *slots)], states, drawn, apart, met, outer)
 
@@ -66,7 +67,7 @@ class Standing:
         held += [(each, parts_of(each, self.apart)) for each in containers]
         variables = [*(variable for variable, _ in self.variables), *slots]
         drawing += [each for each, _ in self.drawing]
-        states = [(each, comparable(state_of(each))) for each in drawing]
+        states = [(each, held_state(each)) for each in drawing]
         drawn = drawn_of_all() if outer is None else None
         return Standing(held, [(each, each.now) for each in variables], states, drawn, self.apart, met, outer)
 
@@ -80,7 +81,7 @@ class Standing:
                 return False
         return (
             all(variable.now is held for variable, held in self.variables)
-            and all(comparable(state_of(each)) == state for each, state in self.drawing)
+            and all(same_held(each, held_state(each), state) for each, state in self.drawing)
             and (self.outer is not None or drawn_of_all() == self.drawn)
         )
 
@@ -126,8 +127,9 @@ def reached(given: Any, met: dict[int, Any], outer: Standing | None) -> tuple[li
         if outer is not None and outer.has(id(each)):
             continue
         met[id(each)] = each
-        if isinstance(each, DRAWING):
+        if keeps_state(each):
             drawing.append(each)
+            pending += [held for _, held in held_inside(each)]
         elif kind in CONTAINERS:
             found.append(each)
             pending += each.values() if kind in DICTS else each

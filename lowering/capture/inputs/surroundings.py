@@ -47,7 +47,8 @@ class Surroundings:
     """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
     functions with how often they were called anew, generators, iterators, arrays and such (`drawing`) with where they
     stood or what they held, classes with the names in them, and the tensors in all these that are none of the modules'
-    own, with their `names` by identity; and whether they lead to code at all (`has_code`)."""
+    own, with their `names` by identity; the optimizers and schedulers (`training`); and whether they lead to code at
+    all (`has_code`)."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
@@ -56,6 +57,7 @@ class Surroundings:
     classes: Sequence[tuple[type, frozenset[str]]]
     tensors: Sequence[torch.Tensor]
     names: Mapping[int, str]
+    training: Sequence[Any]
     has_code: bool
 
     @property
@@ -88,7 +90,9 @@ class Surroundings:
         classes = [(each, frozenset(vars(each))) for each in walk.classes]
         held = [each for _, each in tensors.values()]
         has_code = bool(walk.methods or walk.remembering or walk.used != ENTERED)
-        return cls(contents, [*walk.variables.values()], misses, drawing, classes, held, names, has_code)
+        training = walk.training[::-1]  # what is held first is met last
+        variables = [*walk.variables.values()]
+        return cls(contents, variables, misses, drawing, classes, held, names, training, has_code)
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -139,6 +143,7 @@ class Walk:
     remembering: list[Any] = attrs.field(factory=list)
     drawing: list[tuple[str, Any]] = attrs.field(factory=list)
     classes: list[type] = attrs.field(factory=list)
+    training: list[Any] = attrs.field(factory=list)
     tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
     used: set[str] = attrs.field(factory=ENTERED.copy)
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
@@ -172,6 +177,9 @@ class Walk:
             return [(f"{within}{n}" if within else name, held) for n, held in held_inside(each)]
         if kind in BOUND:
             return [(f"{name}.__self__" if name else "", each.__self__)]
+        if isinstance(each, APART):
+            self.training.append(each)
+            return [("", held) for held in vars(each).values() if isinstance(held, APART)]
         if kind in CONTAINERS:
             if kind is dict and "__builtins__" in each:
                 return ()  # the names of a module of Python: functions lead to those that they use
@@ -183,7 +191,7 @@ class Walk:
             return [(name, held) for held in each] if isinstance(each, tuple) else self.of_function(name, each)
         if isinstance(each, type):
             return self.of_class(each) if is_users(each.__module__) else ()
-        if isinstance(each, (torch.Tensor, *APART)) or f"{kind.__module__}.".startswith(OURS):
+        if isinstance(each, torch.Tensor) or f"{kind.__module__}.".startswith(OURS):
             return ()
         return [("", kind), *self.of_object(name, each, kind)]
 
@@ -272,7 +280,7 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
 
 def may_change(value: Any) -> bool:
     """Whether something that a global name leads to is a dict or list, or the user's."""
-    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *PLAIN_OBJECTS)):
+    if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *PLAIN_OBJECTS, *APART)):
         return True
     if isinstance(value, (*BOUND, types.MethodType)):
         return may_change(value.__self__)

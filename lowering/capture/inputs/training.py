@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,8 @@ import torch
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.containers import CONTAINERS, containers, differs, restore
-from lowering.capture.inputs.contents import Contents, Parts, containers_of
+from lowering.capture.inputs.containers import containers, differs, restore
+from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.schedules import Schedule
 
@@ -42,8 +41,7 @@ class Training:
     @classmethod
     def of(cls, module: torch.nn.Module, parts: Parts | None = None) -> Training:
         """The optimizers of a module, with what they begin with; `parts` are what was found of the module already."""
-        objects = None if parts is None else parts.contents.objects
-        held = list(dict.fromkeys(v for v in held_by(module, objects) if isinstance(v, Optimizer | LRScheduler)))
+        held = (parts or Parts.of(module)).around.training
         schedulers = [each for each in held if isinstance(each, LRScheduler)]
         inner = [part for each in schedulers for part in getattr(each, "_schedulers", ())]
         schedulers = [each for each in schedulers if not any(each is part for part in inner)]
@@ -52,9 +50,9 @@ class Training:
         return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)))
 
     @classmethod
-    def present(cls, module: torch.nn.Module) -> Training:
+    def present(cls, module: torch.nn.Module, parts: Parts) -> Training:
         """The optimizers of a module, with nothing but what they keep already."""
-        found = tuple(optimizers_of(module))
+        found = tuple(v for v in parts.around.training if isinstance(v, Optimizer))
         return cls(found, tuple({} for _ in found))
 
     def recording(self) -> Training:
@@ -126,12 +124,12 @@ def training_state_kept(
     begins in it that is no part of that. `parts` are what was found of the module already."""
     parameters = [*module.parameters()] if parts is None else [*parts.parameters.values(), *parts.around.leaves]
     held: list[Any] = (
-        list(held_by(module))
+        list((parts or Parts.of(module)).around.training)
         if training is None
         else [*training.optimizers, *(s.scheduler for s in training.schedules)]
     )
     found = list(dict.fromkeys(v for v in held if isinstance(v, Optimizer)))
-    counting = [(each.__dict__, dict(each.__dict__)) for each in with_parts(held)]
+    counting = [(each.__dict__, dict(each.__dict__)) for each in (*found, *with_parts(held))]
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
     if found:
         parameters = list(dict.fromkeys(parameters))
@@ -142,6 +140,7 @@ def training_state_kept(
             each.state[parameter] = dict(contents)
     states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
+    settings = [(each, settings_of(each)) for each in found]
     begun = Begun()
     for group in [group for each in found for group in each.param_groups] if training is not None else []:
         if group.get("fused"):
@@ -157,32 +156,55 @@ def training_state_kept(
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
+        begun.settings += set_by_hand(settings, () if training is None else training.schedules)
         begun.gradients, begun.flags = leaves.put_back(noted, spent)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
                 del each.state[key]
-            for key, held in first.items():
-                restore(held, contents[key])
-        for held, contents in (*groups, *counting):
-            restore(held, contents)
+            for key, kept in first.items():
+                restore(kept, contents[key])
+        for table, known in (*groups, *counting):
+            restore(table, known)
 
 
 @attrs.define(eq=False)
 class Begun:
     """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
-    to which the next call would add; `flags` counts whether some begin or cease to get gradients."""
+    to which the next call would add; `settings` of optimizers are numbers that the model sets, and `flags` counts
+    whether some begin or cease to get gradients."""
 
     optimizers: list[str] = attrs.field(factory=list)
+    settings: list[str] = attrs.field(factory=list)
     gradients: list[torch.Tensor] = attrs.field(factory=list)
     flags: int = 0
 
     def in_words(self, attributes: Sequence[str]) -> Iterator[str]:
         """That and the attributes which a run sets, as notes: no call of a program does either."""
-        names = [*attributes, *(["which parameters get gradients"] if self.flags else [])]
+        names = [*attributes, *self.settings, *(["which parameters get gradients"] if self.flags else [])]
         rest = [f"{len(names) - FEW} more"] if len(names) > FEW else []
         if names:
             yield SET.format(", ".join([*names[:FEW], *rest]))
         yield from map(BEGUN.format, self.optimizers)
+
+
+def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
+    """What the groups of an optimizer hold, and itself (group -1), by number of the group and name."""
+    tables = enumerate((vars(optimizer), *optimizer.param_groups), -1)
+    return {(number, name): value for number, table in tables for name, value in table.items() if name != "fused"}
+
+
+def set_by_hand(
+    settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Iterable[Schedule]
+) -> Iterator[str]:
+    """The numbers of optimizers, in words, that are others than before, and that no schedule has set."""
+    scheduled = {(id(each.scheduler.optimizer), *key): value for each in schedules for key, value in each.given.items()}
+    for optimizer, before in settings:
+        for key, value in settings_of(optimizer).items():
+            plain = value if isinstance(value, (tuple, list)) else (value,)
+            numbers = all(type(each) in (int, float) for each in plain)
+            known = scheduled.get((id(optimizer), *key))
+            if value is not known if known is not None else numbers and value != before.get(key, value):
+                yield f"{key[1]} of {type(optimizer).__name__}"
 
 
 FEW = 4
@@ -273,16 +295,21 @@ class Recording(dict[str, Any]):
 
 def first_state(optimizer: Optimizer) -> State:
     """What an optimizer would begin to keep of parameters that it keeps nothing of; empty where that hangs on the
-    gradients, other than as a sum that begins with 0, and where a step of it takes more than gradients."""
+    gradients, other than as a sum that begins with 0, where a step of it takes more than gradients, and where the
+    first thing that it puts in is what the step has made already, a count of 1."""
     lacking = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     lacking = [p for p in lacking if not optimizer.state.get(p)]
     if not lacking:
         return {}
-    zero, one = (state_begun(optimizer, gradient) for gradient in (0.0, 1.0))
+    zero, one = (begun_by(optimizer, gradient) for gradient in (0.0, 1.0))
     if zero is None or one is None:
         return {}
     plain = type(optimizer) is SGD and not any(group["dampening"] for group in optimizer.param_groups)
-    return {p: zero[p] for p in lacking if zero[p] and (plain or same_contents(zero[p], one[p]))}
+    found = {p: zero[0][p] for p in lacking if zero[0][p] and (plain or same_contents(zero[0][p], one[0][p]))}
+    if not found or type(optimizer).__module__.startswith("torch.optim."):
+        return found
+    again = begun_by(optimizer, 1.0, found)
+    return found if again is not None and all(same_contents(one[1][p], again[1][p]) for p in found) else {}
 
 
 def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -293,9 +320,10 @@ def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
-    """What a first step, on copies and with all gradients alike, puts into an optimizer's state, by parameter; None
-    where that step cannot be made."""
+def begun_by(optimizer: Optimizer, gradient: float, start: State | None = None) -> tuple[State, State] | None:
+    """What a first step, on copies and with all gradients alike, puts into an optimizer's state at first, and what is
+    there after it, with the parameter itself, by parameter; None where that step cannot be made. `start` is what is in
+    the state before."""
     copies = {p: torch.zeros_like(p).requires_grad_() for group in optimizer.param_groups for p in group["params"]}
     for each in copies.values():
         each.grad = torch.full_like(each, gradient)
@@ -304,6 +332,8 @@ def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
     twin.__dict__.update({name: OrderedDict() for name in optimizer.__dict__ if name.endswith("_hooks")})
     twin.__dict__.pop("step", None)  # a scheduler's, which makes a step of the optimizer itself
     twin.state = defaultdict(Recording)
+    for p, contents in (start or {}).items():
+        twin.state[copies[p]].update({name: copied(value) for name, value in contents.items()})
     twin.param_groups = [
         {key: copied(value) for key, value in group.items()} | {"params": [copies[p] for p in group["params"]]}
         for group in optimizer.param_groups
@@ -313,47 +343,10 @@ def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
             twin.step()
     except Exception:  # of an optimizer that wants a function, or more of its user's
         return None
-    return {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
+    first = {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
+    return first, {p: {**twin.state[twice], "parameter": twice.detach()} for p, twice in copies.items()}
 
 
 def copied(value: Any) -> Any:
     """A tensor of its own; anything else as it is."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-# ---------------------------------------------------------------------------------------------- optimizers
-
-
-def optimizers_of(module: torch.nn.Module) -> list[Optimizer]:
-    """The optimizers that a module or a wrapped function holds."""
-    return list(dict.fromkeys(v for v in held_by(module) if isinstance(v, Optimizer)))
-
-
-def held_by(module: torch.nn.Module, objects: Sequence[Any] | None = None) -> Iterator[Any]:
-    """The attributes of a module and its children, `objects` where these are known, and what a wrapped function uses:
-    of the variables around it, of the module that it is in, and of the object whose method it is. What is no function
-    and no optimizer by its very type is left out."""
-    held = Contents.of(containers_of(module)).objects if objects is None else objects
-    inert = {kind for kind in set(map(type, held)) if issubclass(kind, INERT)}
-    for value in [each for each in held if type(each) not in inert]:
-        yield value
-        yield from used_by(value)
-
-
-INERT = (torch.Tensor, torch.nn.Module, *CONTAINERS, bool, int, float, str, type(None))
-"""Types of most attributes of modules, which are looked at by themselves where they hold something."""
-
-
-def used_by(function: Any) -> Iterator[Any]:
-    """What a function uses without taking it as an argument."""
-    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
-    if owner is not None and not isinstance(owner, torch.nn.Module | Optimizer):
-        yield from getattr(owner, "__dict__", {}).values()
-    inner = getattr(function, "__func__", function)
-    if inspect.isfunction(inner):
-        for cell in inner.__closure__ or ():
-            with suppress(ValueError):  # a variable that was not given anything yet
-                yield cell.cell_contents
-        for name in inner.__code__.co_names:
-            if name in inner.__globals__:
-                yield inner.__globals__[name]

@@ -15,7 +15,7 @@ from irkit.build import const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
-from irkit.pattern import Hole
+from irkit.pattern import Hole, attr, hole, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.spans import MOVES
 from passes.targets import Target
@@ -55,10 +55,41 @@ def half_rules(target: Target) -> Rules:
             return decline("its operands are rounded")
         return m.root.with_inputs(tuple(kept_rounded(v) if v in found else v for v in m.root.inputs))
 
+    turned = p.Transpose(hole("x"), perm=attr("perm"))
     return (
+        Rule("product_of_turned_halves", p.MatMul(turned, hole("y")), lambda m: in_float32(m, target), False,
+             "MatMul(Transpose(x), y) of float16 -> Cast(MatMul(Transpose(Cast(x)), Cast(y)))", sample=_turned_left),
+        Rule("product_by_turned_halves", p.MatMul(hole("y"), turned), lambda m: in_float32(m, target), False,
+             "MatMul(y, Transpose(x)) of float16 -> Cast(MatMul(Cast(y), Transpose(Cast(x))))", sample=_turned_right),
         Rule("halves_looked_at", Hole("root", where=(looked_at,)), rounded, True,
              "f(x) -> f(Min(Max(x, -inf), inf)) of float16 that the runtime would not round", sample=_sample),
     )  # fmt: skip
+
+
+def in_float32(m: Match, target: Target) -> Made:
+    """The product of what is cast before it is turned, as the runtime computes it without a kernel of float16"""
+    if m.perm is None or len(m.perm) < 3 or m.perm[0] == 0:
+        return decline("the Transpose leaves the first dimension where it is, or turns all around, or has two")
+    if m.root.dtype is not DType.FLOAT16 or runs_uncast(target, m.root):
+        return decline("the runtime multiplies without casts")
+    wide = {v: op.Cast(v, to=DType.FLOAT) for v in (m.x, m.y)}
+    turned = op.Transpose(wide[m.x], perm=m.perm)
+    left, right = (wide[m.y] if v is m.y else turned for v in m.root.inputs)
+    return op.Cast(op.MatMul(left, right), to=DType.FLOAT16)
+
+
+def _turned_halves(rng: np.random.Generator) -> Value:
+    return op.Transpose(param(tensor("f16", "n", 3, 4)), perm=[[1, 0, 2], [1, 2, 0]][int(rng.integers(2))])
+
+
+def _turned_left(rng: np.random.Generator) -> Value:
+    turned = _turned_halves(rng)
+    return op.MatMul(turned, param(tensor("f16", turned.shape[2], 5)))
+
+
+def _turned_right(rng: np.random.Generator) -> Value:
+    turned = _turned_halves(rng)
+    return op.MatMul(param(tensor("f16", 5, turned.shape[1])), turned)
 
 
 def kept_rounded(v: Value) -> Value:

@@ -153,9 +153,37 @@ def _resized_turned(rng: np.random.Generator) -> Value:
     return op.Resize(turned, None, None, np.array([int(rng.integers(1, 8)), 6]), axes=[2, 3], mode="linear")
 
 
+# ---------------------------------------------------------------------------------------------- turned rows, cast
+
+
+def turned_after_cast(m: Match) -> Made:
+    """The product of what is cast before it is turned"""
+    if m.perm is None or len(m.perm) < 3 or m.perm[0] == 0:
+        return decline("the Transpose leaves the first dimension where it is, or turns all around, or has two")
+    turned = op.Transpose(op.Cast(m.x, to=m.cast.dtype), perm=m.perm)
+    return m.root.with_inputs(tuple(turned if v is m.cast else v for v in m.root.inputs))
+
+
+def _turned(rng: np.random.Generator) -> Value:
+    data = param(tensor(str(rng.choice(["bf16", "f16", "f64", "i32"])), "n", 3, 4))
+    perm = [[1, 0, 2], [1, 2, 0], [2, 0, 1]][int(rng.integers(3))]
+    return op.Cast(op.Transpose(data, perm=perm), to=DType.FLOAT)
+
+
+def _turned_left(rng: np.random.Generator) -> Value:
+    turned = _turned(rng)
+    return op.MatMul(turned, param(tensor("f32", turned.shape[2], 5)))
+
+
+def _turned_right(rng: np.random.Generator) -> Value:
+    turned = _turned(rng)
+    return op.MatMul(param(tensor("f32", 5, turned.shape[1])), turned)
+
+
 def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
     """The rules for a graph, given what it knows of its symbols, and the opset that it is written in."""
     run = p.Range(hole("start"), hole("limit"), hole("step"))
+    turned = one_of("Cast")(p.Transpose(x, perm=attr("perm"))).named("cast")
     return (
         Rule("gather_of_range", p.Gather(x, run, axis=attr("axis")), lambda m: counted_off(m, ranges), True,
              "Gather(x, Range(a, b, c)) -> Gather(x, a - Range(0, a - b, -c))", sample=_counted_sample),
@@ -170,4 +198,8 @@ def fusion_rules(ranges: Ranges, opset: int = PAD_AXES) -> Rules:
         Rule("resize_of_some_axes", hole("root", ops=("Resize",)), resized_along_every_axis, True,
              "Resize(x, sizes) of some axes -> one of all, through which the runtime moves a Transpose rightly",
              sample=_resized_turned),
+        Rule("product_of_cast_of_transpose", p.MatMul(turned, hole("y")), turned_after_cast, True,
+             "MatMul(Cast(Transpose(x)), y) -> MatMul(Transpose(Cast(x)), y)", sample=_turned_left),
+        Rule("product_by_cast_of_transpose", p.MatMul(hole("y"), turned), turned_after_cast, True,
+             "MatMul(y, Cast(Transpose(x))) -> MatMul(y, Transpose(Cast(x)))", sample=_turned_right),
     )  # fmt: skip

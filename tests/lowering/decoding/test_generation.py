@@ -340,3 +340,28 @@ def test_a_generation_with_copied_weights_goes_on() -> None:
     wanted, served = model.generate(ids, **OPTIONS), lowering.generation(model, copy=True)
     model.lm_head.weight.detach().neg_()
     assert torch.equal(served.generate(ids, **OPTIONS), wanted)
+
+
+def test_rotations_scaled_by_the_length_so_far_are_those_of_this_prompt() -> None:
+    """What a model remembers of eager calls, the greatest length that it has seen, is in none of the programs."""
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=8,
+        rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4},
+    )
+    torch.manual_seed(0)
+    model: Any = transformers.LlamaForCausalLM(config).eval()
+    rotations = model.model.rotary_emb
+    before = rotations.inv_freq.clone(), rotations.max_seq_len_cached
+    served = lowering.generation(model)
+    assert torch.equal(rotations.inv_freq, before[0]) and rotations.max_seq_len_cached == before[1]
+    asked = {**OPTIONS, "attention_mask": torch.ones(1, 5, dtype=torch.int64), "return_dict_in_generate": True}
+    for tokens in (4, 9, 4, 7):
+        given = {**asked, "max_new_tokens": tokens, "min_new_tokens": tokens, "output_logits": True}
+        expected, found = (each.generate(torch.tensor([[5, 7, 11, 9, 3]]), **given) for each in (model, served))
+        for ours, theirs in zip(found.logits, expected.logits, strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)

@@ -68,3 +68,63 @@ def test_a_float_of_data_that_an_operator_takes_as_an_attribute_is_right_or_refu
         except ContractError:
             continue
         torch.testing.assert_close(found, leaky(x))
+
+
+TRUTHS: Any = {
+    "of data": lambda x: x * 2 if x[0].item() * 0.5 else x,
+    "of a float": lambda x: x * 2 if bool(float(x.sum())) else x,
+    "of a size": lambda x: x * 2 if x.shape[0] / 2 - 1 else x,
+    "not": lambda x: x * 2 if not x.sum().item() / x.shape[0] else x,
+    "or": lambda x: x * (x[0].item() / 3 or 5),
+    "of a remainder": lambda x: x * 2 if (x.shape[0] / 2) % 1 else x,
+}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_float_is_true_where_it_is_not_0(name: str, dtype: torch.dtype) -> None:
+    model = TRUTHS[name]
+    program = irkit.to_onnx(
+        model, (torch.tensor([1, 2, 3], dtype=dtype),), dynamic_shapes=({0: "n"},), capture="direct"
+    )
+    answered = 0
+    for numbers in ([1, 2, 3], [0, 2, 3, 4], [0, 0, 0], [0, 5], [-1, 1], [7]):
+        x = torch.tensor(numbers, dtype=dtype)
+        try:
+            found = program(x)
+        except irkit.ContractError:
+            continue
+        answered += 1
+        torch.testing.assert_close(found, model(x))
+    assert answered > 1
+
+
+class Averaging(torch.nn.Module):
+    """Batch norm whose statistics are the mean of those of all batches so far."""
+
+    count: torch.Tensor
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.tensor(0))
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("variance", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return F.batch_norm(x, self.mean, self.variance, training=True, momentum=1.0 / float(self.count)) + self.mean
+
+
+def test_statistics_are_moved_by_a_number_of_data() -> None:
+    program, eager, state = (
+        irkit.to_onnx(Averaging(), (torch.randn(5, 4),), dynamic_shapes=({0: "n"},)),
+        Averaging(),
+        None,
+    )
+    for n in (4, 7, 2, 5):
+        x = torch.randn(n, 4)
+        found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, eager(x))
+    torch.testing.assert_close(state["variance"], eager.variance)

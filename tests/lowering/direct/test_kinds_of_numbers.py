@@ -425,3 +425,14 @@ def plain(n):
         assert any(each is space for each in kinds_of_numbers.spaces_of(sys.modules))
     finally:
         del sys.modules[module.__name__]
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_float_that_is_whole_is_given_back_as_a_float(capture: str) -> None:
+    def model(x: torch.Tensor) -> Any:
+        return x, x.shape[0] * 4 / 2, x.shape[0] / 1
+
+    program = irkit.to_onnx(model, (torch.randn(4, 4),), dynamic_shapes=({0: "n"},), capture=capture)
+    for n in (4, 5, 2):
+        _, *numbers = program(torch.randn(n, 4))
+        assert numbers == [2.0 * n, float(n)] and {type(each) for each in numbers} == {float}

@@ -11,7 +11,7 @@ from pyrsistent import pmap
 from irkit.build import const, op
 from irkit.checking.comparison import compare
 from irkit.core.ir import Graph, param
-from irkit.core.types import tensor
+from irkit.core.types import DType, tensor
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
 from passes.legal import legalize
@@ -21,6 +21,7 @@ from passes.legal.opsets.operators import OLDER
 from passes.legal.runtime import refusals
 from passes.legal.runtime.biases import LARGE_BIASES
 from passes.legal.runtime.division import OVERFLOWS
+from passes.legal.runtime.eighths import EIGHTHS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.halves import half_rules
@@ -46,6 +47,7 @@ RULES = (
     *KEPT_BY_DEFAULT,
     *INTEGERS,
     *LARGE_BIASES,
+    *EIGHTHS,
 )
 WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
 """Operators that legalization computes in a wider element type."""
@@ -193,3 +195,34 @@ def test_columns_keep_their_gaps(axes: int) -> None:
     ready = prepare(graph)
     assert ("Col2Im" in str(ready)) == (axes == 2)
     assert compare(evaluate(graph, feeds), tuple(session(ready).run(feeds))) is None
+
+
+@pytest.mark.parametrize("perm", ([1, 0, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], None))
+@pytest.mark.parametrize("kind", ("bf16", "f16", "f64", "i32"))
+def test_a_product_of_what_is_turned_and_cast_does_not_end_the_process(kind: str, perm: list[int] | None) -> None:
+    x = param(tensor(kind, 3, 3, 3))
+    cast = op.Cast(op.Transpose(x, perm=perm), to=1)
+    weight = np.arange(15, dtype=np.float32).reshape(3, 5)
+    results = op.MatMul(cast, const(weight)), op.MatMul(const(weight.T), cast)
+    ready = prepare(Graph((x,), results), "onnxruntime-cpu")
+    turned = [v for v in ready.order if v.op == "Transpose" and v.dtype is not x.dtype]
+    assert bool(turned) == (perm is not None and perm[0] != 0)  # a session of the other order is a segmentation fault
+    agree(Graph((x,), results), np.arange(27).reshape(3, 3, 3))
+
+
+@pytest.mark.parametrize("kind", ("f32", "f16", "f64", "bf16"))
+def test_numbers_near_the_end_of_float8_e5m2_are_rounded(kind: str) -> None:
+    x = param(tensor(kind, "n"))
+    numbers = [57344.0, 59000.0, 61439.0, 61440.0, 63000.0, 65504.0, np.inf, np.nan, 1.0, 0.0, -0.0, 2.6e-5]
+    given = np.array([*numbers, *(-n for n in numbers)]).astype(x.dtype.numpy)
+    agree(Graph((x,), (op.Cast(op.Cast(x, to="f8e5m2", saturate=0), to=1),)), given)
+
+
+@pytest.mark.parametrize("perm", ([1, 0, 2], [1, 2, 0], [0, 2, 1], None))
+def test_a_product_of_turned_halves_does_not_end_the_process(perm: list[int] | None) -> None:
+    x = param(tensor("f16", 3, 3, 3))
+    turned, weight = op.Transpose(x, perm=perm), np.arange(15, dtype=np.float16).reshape(3, 5)
+    graph = Graph((x,), (op.MatMul(turned, const(weight)), op.MatMul(const(weight.T), turned)))
+    products = [v for v in prepare(graph, "onnxruntime-cpu").order if v.op == "MatMul"]
+    assert {v.dtype for v in products} == {DType.FLOAT if perm and perm[0] else DType.FLOAT16}
+    agree(graph, np.arange(27).reshape(3, 3, 3))

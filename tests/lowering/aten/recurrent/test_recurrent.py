@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
+import irkit
 from tests.lowering.aten.oracle import check, check_all, module_cases
 
 MODULES = [
@@ -56,3 +59,23 @@ def test_sequences_of_any_length(kind: type[torch.nn.Module]) -> None:
     """Length and batch are symbols."""
     shapes = [{0: "length", 1: "batch"}]
     check(kind(3, 5, bidirectional=True), torch.randn(4, 2, 3), dynamic_shapes=shapes, others=[(torch.randn(7, 3, 3),)])
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("packed", [False, True])
+def test_dropout_between_layers_is_drawn_in_training_mode(kind: Any, packed: bool) -> None:
+    torch.manual_seed(0)
+    layer = kind(4, 32, num_layers=2, dropout=0.5)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if packed:
+            lengths = torch.full((x.shape[1],), 3)
+            return layer(torch.nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
+        return layer(x)[0]
+
+    program = irkit.to_onnx(model, (torch.randn(3, 4, 4),), dynamic_shapes=({1: "n"},))
+    x = torch.randn(3, 512, 4)
+    ours, theirs = (torch.stack([run(x).detach() for _ in range(12)]) for run in (program, model))
+    assert ours.std(0).mean() > 0 and not torch.equal(ours[0], ours[1])
+    torch.testing.assert_close(ours.std(0).mean(), theirs.std(0).mean(), rtol=0.05, atol=0)
+    torch.testing.assert_close(ours.mean(), theirs.mean(), rtol=0.2, atol=2e-3)

@@ -1,0 +1,188 @@
+"""Training steps as people write them: objects that hold models and optimizers, which are state wherever they are."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import irkit
+
+POINTS = (4, 5, 3, 7)
+
+
+class Trainer:
+    """An object with a net, an optimizer and a schedule, whose call is a step of training."""
+
+    def __init__(self, kind: Any = torch.optim.Adam, net: torch.nn.Module | None = None, **options: Any) -> None:
+        torch.manual_seed(0)
+        self.net = net or torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
+        self.optimizer = kind(self.net.parameters(), **{"lr": 0.05, **options})
+        self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.8)
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(self.net(x), y)
+        loss.backward()
+        self.optimizer.step()
+        self.schedule.step()
+        return loss.detach(), [p.detach().clone() for p in self.net.parameters()]
+
+
+class Around:
+    """An object that holds another, which holds the trainers in a list."""
+
+    def __init__(self) -> None:
+        self.inner: Any = type("Engine", (), {})()
+        self.inner.trainers = [Trainer(torch.optim.SGD, momentum=0.9)]
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return [each(x, y) for each in self.inner.trainers]
+
+
+def by_default() -> Callable[..., Any]:
+    def step(x: torch.Tensor, y: torch.Tensor, trainer: Trainer = Trainer()) -> Any:  # noqa: B008
+        return trainer(x, y)
+
+    return step
+
+
+class Two:
+    """A step of two optimizers over parts of one net, in a dict."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
+        self.by = {
+            "first": torch.optim.AdamW(self.net[0].parameters(), amsgrad=True),
+            "last": torch.optim.RMSprop(self.net[2].parameters(), momentum=0.5),
+        }
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        loss = torch.nn.functional.mse_loss(self.net(x), y)
+        for each in self.by.values():
+            each.zero_grad()
+        loss.backward()
+        for each in self.by.values():
+            each.step()
+        return loss.detach(), [p.detach().clone() for p in self.net.parameters()]
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 5, batch_first=True, **options)
+        self.out = torch.nn.Linear(10 if options.get("bidirectional") else 5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, (h, c) = self.lstm(x)
+        return self.out(y[:, -1]) + h.sum() + c.mean()
+
+
+def steps_agree(make: Callable[[], Any], inputs: Callable[[int], tuple[torch.Tensor, torch.Tensor]]) -> irkit.Program:
+    """The program of a step, which goes on from its own state as eager's does from step to step."""
+    step, eager = make(), make()
+    program = irkit.to_onnx(step, inputs(4), dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    state: Any = None
+    for n in POINTS:
+        given = inputs(n)
+        found, state = program.run(copy.deepcopy(given), {}, state)
+        torch.testing.assert_close(found, eager(*given), atol=1e-4, rtol=1e-3)
+    return program
+
+
+HELD: dict[str, Callable[[], Any]] = {
+    "an object": Trainer, "objects in objects": Around, "a default argument": by_default, "a dict": Two,
+    "a method": lambda: Trainer().__call__,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_an_optimizer_is_found_wherever_it_is_held(name: str) -> None:
+    program = steps_agree(HELD[name], lambda n: (torch.randn(n, 4), torch.randn(n, 2)))
+    assert not any("first step" in note for note in program.report.notes)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}])
+def test_an_lstm_is_trained(options: dict[str, Any]) -> None:
+    def make() -> Trainer:
+        torch.manual_seed(1)
+        return Trainer(torch.optim.SGD, Recurrent(**options))
+
+    steps_agree(make, lambda n: (torch.randn(n, 3, 4), torch.randn(n, 2)))
+
+
+# ---------------------------------------------------------------------------------------------- numbers set by hand
+
+
+class Counting(torch.optim.Optimizer):
+    """An optimizer that divides its rate by a count, which it keeps where `where` says."""
+
+    def __init__(self, parameters: Any, where: str, lr: float = 0.05) -> None:
+        super().__init__(parameters, {"lr": lr, "count": 1})
+        self.where, self.count = where, 0
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        self.count += self.where == "itself"
+        for group in self.param_groups:
+            for p in group["params"]:
+                if self.where == "the state":
+                    self.state[p]["count"] = self.state[p].get("count", 0) + 1
+                held = {"itself": self.count, "a group": group["count"], **self.state[p]}
+                p.sub_(p.grad * group["lr"] / held.get("count", held.get(self.where)))
+            group["count"] += self.where == "a group"
+
+
+@pytest.mark.parametrize(
+    ("where", "note"),
+    [
+        ("itself", "sets count of Counting, and the program does not"),
+        ("a group", "sets count of Counting, and the program does not"),
+        ("the state", "each call of the program is the first step of Counting"),
+    ],
+)
+def test_a_count_that_a_step_keeps_is_told_and_the_first_step_is_right(where: str, note: str) -> None:
+    def make() -> Callable[..., Any]:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 2)
+        optimizer = Counting(net.parameters(), where)
+
+        def step(x: torch.Tensor) -> Any:
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), net.weight.detach().clone()
+
+        return step
+
+    x = torch.randn(3, 4)
+    program = irkit.to_onnx(make(), (x,), capture="direct")
+    assert any(note in each for each in program.report.notes)
+    torch.testing.assert_close(program(x), make()(x))
+
+
+def test_a_rate_that_a_step_sets_by_hand_is_told() -> None:
+    trainer = Trainer(torch.optim.SGD)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        for group in trainer.optimizer.param_groups:
+            group["lr"] *= 0.5
+        trainer.optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(trainer.net(x), y)
+        loss.backward()
+        trainer.optimizer.step()
+        return loss.detach()
+
+    program = irkit.to_onnx(step, (torch.randn(3, 4), torch.randn(3, 2)), capture="direct")
+    assert any("sets lr of SGD, and the program does not" in note for note in program.report.notes)
+    assert trainer.optimizer.param_groups[0]["lr"] == 0.05
+
+
+def test_a_rate_that_a_schedule_sets_is_no_note() -> None:
+    program = irkit.to_onnx(Trainer(), (torch.randn(3, 4), torch.randn(3, 2)), capture="direct")
+    assert not any("lr of" in note for note in program.report.notes)
