@@ -109,9 +109,12 @@ class Capture:
         return program.lowered.captured.result_of(program.lowered.leaves_from(results))
 
     def write(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], after: Mapping[str, torch.Tensor],
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        after: Mapping[str, torch.Tensor],
         live: Mapping[str, torch.Tensor],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Puts new contents where they belong: into state, into gradients, and into arguments."""
         if not after:
             return

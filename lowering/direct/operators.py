@@ -273,7 +273,7 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
 
 
 def twins_of(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """How results lie in memory; None where only numbers tell that, or torch refuses the operator where it sees them."""
+    """How results lie in memory; None where only numbers tell that, or torch refuses the operator on numbers."""
     if info.is_sized_by_data(args) or are_beyond(tracer, info, args):
         return None
     return on_twins_if_possible(tracer, func, info, args, kwargs)

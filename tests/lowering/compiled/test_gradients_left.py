@@ -71,5 +71,6 @@ def test_a_program_keeps_the_gradients_that_replace_others() -> None:
     program = irkit.to_onnx(step, (torch.randn(2, 3),), dynamic_shapes=({0: "n"},))
     assert model.weight.grad is None and program.check(2)
     assert {port.binds for port in program.graph.signature.results if port.role == "state"} == {
-        "model.weight.grad", "model.bias.grad",
-    }  # fmt: skip
+        "model.weight.grad",
+        "model.bias.grad",
+    }
