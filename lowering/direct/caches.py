@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import itertools
 import sys
 import types
 import weakref
@@ -294,12 +295,27 @@ def names_read(code: types.CodeType) -> frozenset[str]:
         return frozenset(code.co_names)
     steps, found, told = list(dis.get_instructions(code)), set(code.co_names) - {"getattr"}, True
     for place in (index for index, each in enumerate(steps) if each.argval == "getattr"):
-        of, *rest = steps[place + 1 :]
-        name = next((each for each in rest if each.opname not in ("LOAD_ATTR", "CACHE")), of)
-        plain = of.opname in ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL") and name.opname == "LOAD_CONST"
-        told = told and plain and isinstance(name.argval, str)
-        found.add(str(name.argval))
+        name = name_handed_over(steps[place + 1 :])
+        told = told and name is not None
+        found.add(str(name))
     return frozenset(found) if told else frozenset((*found, "getattr"))
+
+
+def name_handed_over(steps: Sequence[dis.Instruction]) -> str | None:
+    """The name that is handed to `getattr`, by the steps from its first argument on, a variable or an attribute of one;
+    None where that is another expression."""
+    if not steps or steps[0].opname not in PLAIN:
+        return None
+    of_variable = itertools.dropwhile(lambda each: each.opname == "LOAD_ATTR", steps[1:])
+    name, *rest = [*itertools.islice(of_variable, 3)]
+    count = 3 if len(rest) == 2 and rest[0].opname in (*PLAIN, "LOAD_CONST") else 2
+    call = rest[count - 2] if len(rest) >= count - 1 else name
+    whole = call.opname in ("PRECALL", "CALL") and call.arg == count
+    return name.argval if whole and name.opname == "LOAD_CONST" and isinstance(name.argval, str) else None
+
+
+PLAIN = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")
+"""Steps that read a variable."""
 
 
 def is_computed(name: str, held: Any) -> bool:
@@ -351,8 +367,9 @@ def effects_of(tracer: Tracer) -> tuple[Any, ...]:
     """What else than values a call may leave: numbers out of data, conditions on it, writes, large new constants, and
     what was asked of contents."""
     scope, numbers = tracer.scope, {name: count for name, count in tracer.symbols.items() if name != "constant"}
+    effects = {name: count for name, count in tracer.effects.items() if count}
     return (
-        numbers, len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
+        numbers, len(scope.checks), len(scope.numbers), len(scope.binders), effects,
         len(tracer.unexplained), len(tracer.asked.fixed),
     )  # fmt: skip
 

@@ -161,6 +161,27 @@ class Adding(Layer):
         return super().forward(x, cache) + cache.total
 
 
+class Getting(Layer):
+    """Reads attributes of its own by their names."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) + getattr(self.inner, "missing", 2.0)
+
+
+class GettingTotal(Layer):
+    """Reads a property of the cache by its name."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) + getattr(cache, "total", 0)
+
+
+class GettingAny(Layer):
+    """Reads a property of the cache by a name that is computed."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) + getattr(cache, "".join(("to", "tal")))
+
+
 class Measuring(Layer):
     """Asks the cache how much it has of another layer."""
 
@@ -208,6 +229,7 @@ CHAINS: dict[str, tuple[Callable[[int], Any], type, bool]] = {
     "rows": (LookingUpRows, Cache, False), "branching": (Branching, Cache, False), "keeping": (Keeping, Cache, False),
     "writing": (Writing, Cache, False), "writing later": (WritingLater, Cache, False),
     "counting": (Layer, Counting, False), "seeing": (Seeing, Counting, False), "adding": (Adding, Cache, False),
+    "getting": (Getting, Cache, True), "the total": (GettingTotal, Cache, False), "any": (GettingAny, Cache, False),
     "measuring": (Measuring, Cache, True), "twice": (Twice, Cache, True), "pair": (Pair, Cache, True),
     "sliding": (Layer, Sliding, True), "growing": (Layer, Growing, True),
 }  # fmt: skip

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import irkit
+from irkit.errors import IrkitError
+from lowering.direct.examples import Examples
 
 
 def loops_weighed(edges: torch.Tensor, weights: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
@@ -111,3 +113,34 @@ def test_tensors_are_places_and_ends_in_weights():
             assert torch.equal(one, other)
     with pytest.raises(irkit.ContractError):
         program(torch.tensor([4]))
+
+
+class Routed(torch.nn.Module):
+    """Takes the rows that a product chooses, as mixtures of experts do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        rows = self.inner(x).sum(1).argsort()
+        return x[rows][kept] + x[rows, 0][kept].unsqueeze(1)
+
+
+def test_places_that_a_model_computes_are_not_computed_as_it_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of what is taken is that of the places, whichever these are; and torch takes nothing of no rows."""
+    asked: list[str] = []
+    once = Examples.of
+    monkeypatch.setattr(Examples, "of", lambda self, value: asked.append(value.op) or once(self, value))
+    model = Routed().eval()
+    given = torch.randn(5, 4), torch.tensor([0, 2])
+    program = irkit.to_onnx(model, given, dynamic_shapes=({0: "rows"}, {0: "kept"}), capture="direct")
+    assert not set(asked) & {"MatMul", "Gemm", "TopK", "Item"}
+    for rows, kept in ((5, [0, 2]), (7, [6, 1, 1]), (1, [0]), (3, []), (0, [])):
+        x, places = torch.randn(rows, 4), torch.tensor(kept, dtype=torch.int64)
+        torch.testing.assert_close(program(x, places), model(x, places), rtol=1e-4, atol=1e-4)
+
+
+def test_constant_places_that_the_example_does_not_have_are_refused() -> None:
+    with pytest.raises((IrkitError, IndexError), match=r"out of bounds|not among"):
+        irkit.to_onnx(lambda x: x[[0, 5]], (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
