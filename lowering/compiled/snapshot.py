@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 import torch
 
-from lowering.capture.inputs.training import held_by
+from lowering.capture.inputs.contents import Contents, containers_of
+from lowering.capture.inputs.variables import is_filled
 
 MISSING = object()
 PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
@@ -49,7 +51,8 @@ class Snapshot:
 
 def dicts_of(module: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[Mapping[Any, Any]]:
     """The dicts that say what a call computes: attributes and parts of modules, groups of optimizers."""
-    behind = [each for each in held_by(module) if isinstance(each, torch.nn.Module)]
+    objects = Contents.of(containers_of(module)).objects
+    behind = [each for held in objects for each in used_by(held) if isinstance(each, torch.nn.Module)]
     modules = dict.fromkeys(inner for each in (module, *behind) for inner in each.modules())
     for each in modules:
         yield each.__dict__
@@ -57,6 +60,18 @@ def dicts_of(module: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer
             yield each.__dict__.get(part, {})
     for optimizer in optimizers:
         yield from optimizer.param_groups
+
+
+def used_by(function: Any) -> Iterator[Any]:
+    """What a function uses without taking it as an argument: of the variables around it, of the module of Python that
+    it is in, and of the object whose method it is; nothing of what is no function."""
+    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
+    if owner is not None and not isinstance(owner, torch.nn.Module | torch.optim.Optimizer):
+        yield from getattr(owner, "__dict__", {}).values()
+    inner = function.__func__ if inspect.ismethod(function) else function
+    if inspect.isfunction(inner):
+        yield from [cell.cell_contents for cell in inner.__closure__ or () if is_filled(cell)]
+        yield from [inner.__globals__[name] for name in inner.__code__.co_names if name in inner.__globals__]
 
 
 @attrs.frozen(eq=False)

@@ -200,7 +200,8 @@ def over_open(
         return loop.run()[1:]
     except Exception as error:
         none = has_no_round(length)
-        if isinstance(error, IndexError) and not none and getattr(getattr(length, "node", None), "hint", 1) == 0:
+        empty = not none and getattr(getattr(length, "node", None), "hint", 1) == 0
+        if empty and isinstance(error, IndexError | Mismatch):
             raise CaptureError(
                 "a loop over what data takes has no round for the example, of which one could be traced",
                 hint="give an example of which something is taken",

@@ -15,6 +15,8 @@ TABLES = ("_modules", "_forward_hooks", "_forward_pre_hooks", "forward")
 """What of a module's own says, beside plain attributes and tensors, what its forward computes."""
 PLAIN = (bool, int, float, str, type(None), torch.dtype)
 """Values that are compared; others that a model keeps may change as it is called."""
+REMEMBERED = frozenset(("max_seq_len_cached",))
+"""What models note of the calls so far: the length that rotations are scaled for."""
 CONFIGURATION = "config"
 
 
@@ -59,9 +61,11 @@ def parts_of(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
             if name in TABLES:
                 known = value.items() if isinstance(value, dict) else [("", value)]
                 yield from ((f"{inside}{name}.{key}", held) for key, held in known if not is_of_transformers(held))
-            elif isinstance(value, PLAIN) and not name.startswith("_"):  # transformers' own notes of a generation
-                yield f"{inside}{name}", value
-        tensors = [*each._parameters.items(), *each._buffers.items()]
+            elif isinstance(value, PLAIN) and name not in REMEMBERED and not name.startswith("_"):
+                yield f"{inside}{name}", value  # the others are transformers' own notes of a generation
+        passing = each._non_persistent_buffers_set  # which models compute anew as they are called
+        buffers = [(name, tensor) for name, tensor in each._buffers.items() if name not in passing]
+        tensors = [*each._parameters.items(), *buffers]
         yield from ((f"{inside}{name}", mark_of(tensor)) for name, tensor in tensors if tensor is not None)
         config = each.__dict__.get(CONFIGURATION)
         if config is not None and id(config) not in configurations:

@@ -52,6 +52,10 @@ from lowering.records.torch_internals import views_by_their_functions
 
 LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
 """What gives the content of a tensor to Python or NumPy, and what stands for it."""
+READING = frozenset((
+    *LEAVING, torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__dlpack__, torch.Tensor.untyped_storage,
+))  # fmt: skip
+"""What gives the content of a weight to Python: what comes of it is that of this one."""
 
 
 @contextmanager
@@ -263,8 +267,8 @@ class Functions(OfTracer, TorchFunctionMode):
             return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
             return set_to_itself(func, args, self.own.line)
-        if func in LEAVING and type(args[0]) is Traced:
-            return LEAVING[func](args[0])
+        if func in READING and (made := content_for_python(self.own, func, args[0])) is not None:
+            return made
         if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):
             func, taken = torch.ops.aten.contiguous.default, is_taken_apart(args) or args[1:] or kwargs
             return func(*args, **(kwargs or {})) if taken else met(self.own, func, args, {})
@@ -326,6 +330,15 @@ def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) 
             "a nested tensor is not met by direct capture", hint="pad its rows, and mask what is padded"
         )
     return func(*args, **kwargs)
+
+
+def content_for_python(tracer: Tracer, func: Any, tensor: torch.Tensor) -> Any:
+    """What stands for the content of a traced tensor that Python asks for; None of a weight, which has it: it is noted
+    that its numbers were asked."""
+    if type(tensor) is Traced:
+        return LEAVING[func](tensor) if func in LEAVING else None
+    tracer.effects["content"] += 1
+    return None
 
 
 LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stride)
