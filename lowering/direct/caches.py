@@ -507,7 +507,7 @@ class Asking:
         with Unmet():
             standing = None
             for level in self.levels:
-                level.standing = standing = level.standing.renewed(standing if level.standing.outer else None)
+                level.standing = standing = level.standing.renewed(None if level.standing.outer is None else standing)
             new: list[Traced] = []
             try:
                 key = self.key(returned, new)

@@ -199,7 +199,9 @@ class Calls(Asking):
         tracer = self.tracer
         effects, names = effects_of(tracer), Counter(tracer.counts)
         written, alive = len(tracer.written), len(tracer.alive)
-        given, path = (args, kwargs, [*below.contents.containers]), tracer.modules[-1]
+        tables = {id(each._modules) for each in below.parts}
+        own = [each for each in below.contents.containers if id(each) not in tables]
+        given, path = (args, kwargs, own), tracer.modules[-1]
         outer = self.levels[-1].standing if self.levels else None
         standing = self.standing(given, outer if outer is not None and outer.is_kept() else None)
         level = Level(module, path, tensors, objects, standing, effects, names, written, alive)

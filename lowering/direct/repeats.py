@@ -213,9 +213,8 @@ class TakenOver:
 @attrs.define(eq=False, slots=False)
 class Record:
     """What a run has met: what its operators gave, in order; what tensors from outside held, by identity or, where they
-    are small, by content; what was written, and what
-    was there before, in order; the parameters that stand for state, by its first content; and the calls of
-    each module that were taken over, in order, by its identity."""
+    are small, by content; what was written, and what was there before, in order; the parameters that stand for state,
+    by its first content; and the calls of each module that were taken over, in order, by its identity."""
 
     outcomes: list[tuple[Met, Outcome]] = attrs.field(factory=list)
     outside: dict[int, Value] = attrs.field(factory=dict)

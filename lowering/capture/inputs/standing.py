@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import is_
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -20,12 +20,12 @@ import torch
 from lowering.capture.inputs.containers import CONTAINERS, DICTS
 from lowering.capture.inputs.drawing import comparable
 from lowering.capture.inputs.states import held_inside, held_state, keeps_state, same_held
-from lowering.capture.inputs.surroundings import OURS, Surroundings
-from lowering.capture.inputs.variables import Variable
+from lowering.capture.inputs.surroundings import BOUND, OURS, TABLES, Surroundings, is_users, may_change
+from lowering.capture.inputs.variables import Variable, is_filled, names_in
 
 PLAIN = frozenset((bool, int, float, str, type(None)))
-LEFT_OUT = (torch.Tensor, torch.nn.Module, type, ModuleType, FunctionType, MethodType)
-"""What is looked at by itself, or holds nothing that a call would change."""
+LEFT_OUT = (torch.Tensor, type, ModuleType)
+"""What is looked at by itself."""
 
 
 @attrs.frozen(eq=False)
@@ -112,8 +112,9 @@ def parts_of(container: Any, apart: type) -> list[Any]:
 
 
 def reached(given: Any, met: dict[int, Any], outer: Standing | None) -> tuple[list[Any], list[Variable], list[Any]]:
-    """(the lists, dicts and sets that something reaches, by attributes of objects as well, each once; the slots of such
-    objects; generators and counters), but for what is in `outer`; all that is `met` is put there."""
+    """(the lists, dicts and sets that something reaches, by attributes of objects and modules, and by what functions
+    use, each once; the slots and variables of these; generators and counters), but for what is in `outer`; all that is
+    `met` is put there."""
     found: list[Any] = []
     slots: list[Variable] = []
     drawing: list[Any] = []
@@ -121,18 +122,28 @@ def reached(given: Any, met: dict[int, Any], outer: Standing | None) -> tuple[li
     while pending:
         each = pending.pop()
         kind = type(each)
-        ours = f"{kind.__module__}.".startswith(OURS)
-        if kind in PLAIN or ours or isinstance(each, LEFT_OUT) or id(each) in met:
+        if kind in PLAIN or isinstance(each, LEFT_OUT) or id(each) in met or is_own(kind):
             continue
         if outer is not None and outer.has(id(each)):
             continue
         met[id(each)] = each
-        if keeps_state(each):
-            drawing.append(each)
-            pending += [held for _, held in held_inside(each)]
-        elif kind in CONTAINERS:
+        if kind in CONTAINERS:
             found.append(each)
             pending += each.values() if kind in DICTS else each
+        elif keeps_state(each):
+            drawing.append(each)
+            pending += [held for _, held in held_inside(each)]
+        elif isinstance(each, torch.nn.Module):
+            found.append(each.__dict__)
+            pending += [held for name, held in each.__dict__.items() if name not in TABLES]
+        elif isinstance(each, FunctionType):
+            inside = variables_of(each)
+            pending += [each.__defaults__, each.__kwdefaults__, *(variable.held for variable in inside)]
+            slots += inside
+        elif isinstance(each, MethodType) or kind in BOUND:
+            pending += [each.__self__, getattr(each, "__func__", None)]
+        elif isinstance(each, partial):
+            pending += [each.func, each.args, each.keywords]
         elif isinstance(each, tuple | frozenset):
             pending += each
         elif kind.__module__ != "builtins":
@@ -142,6 +153,24 @@ def reached(given: Any, met: dict[int, Any], outer: Standing | None) -> tuple[li
             pending += [variable.held for variable in inside]
             slots += inside
     return found, slots, drawing
+
+
+@lru_cache(maxsize=1 << 10)
+def is_own(kind: type) -> bool:
+    """Whether a class is irkit's, or of what it computes with."""
+    return f"{kind.__module__}.".startswith(OURS)
+
+
+def variables_of(function: FunctionType) -> list[Variable]:
+    """The variables around a function that are filled, and of the user's the global ones that may change."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found = [Variable(name, cell, cell.cell_contents) for name, cell in cells if is_filled(cell)]
+    if is_users(function.__module__):
+        held = function.__globals__
+        names = [name for name in names_in(function.__code__) if name in held]
+        numbers = [name for name in names if type(held[name]) in PLAIN]
+        found += [Variable(name, held, held[name]) for name in names if name in numbers or may_change(held[name])]
+    return found
 
 
 @lru_cache(maxsize=1 << 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable
@@ -29,6 +30,9 @@ class Inner:
         self.log: list[int] = []
         self.count = self.slot = 0
 
+    def bump(self) -> None:
+        self.count += 1
+
     @property
     def told(self) -> int:
         return len(self.log) + self.count + self.slot
@@ -42,13 +46,17 @@ class State:
         self.flags: dict[Any, int] = {}
         self.count = 0
         self.inner = Inner()
+        self.inner_count, self.push = self.inner.bump, self.log.append
+        self.pushed = functools.partial(self.log.append, 1)
+        self.add, self.added = counter_around()
+        self.owner: Any = None
 
     def touch(self) -> None:
         """Something that can be asked."""
 
     @property
     def told(self) -> int:
-        return len(self.log) + len(self.flags) + self.count + self.inner.told
+        return len(self.log) + len(self.flags) + self.count + self.inner.told + self.added()
 
 
 def add_to_total(*_: Any) -> None:
@@ -72,6 +80,10 @@ def in_count(layer: Any, state: State, given: list[int]) -> None:
     state.count += 1
 
 
+def in_owner(layer: Any, state: State, given: list[int]) -> None:
+    state.owner.count += 1
+
+
 CHANGES: dict[str, Callable[[Any, State, list[int]], Any]] = {
     "list of an object": lambda layer, state, given: state.log.append(1),
     "dict of an object": lambda layer, state, given: state.flags.update({len(state.flags): 1}),
@@ -87,10 +99,27 @@ CHANGES: dict[str, Callable[[Any, State, list[int]], Any]] = {
     "global variable": add_to_total,
     "counter": lambda layer, state, given: next(NUMBERS),
     "argument": lambda layer, state, given: given.append(1),
+    "function that an object holds": lambda layer, state, given: state.add(),
+    "method that an object holds": lambda layer, state, given: state.inner_count(),
+    "method of a list": lambda layer, state, given: state.push(1),
+    "partial": lambda layer, state, given: state.pushed(),
+    "attribute of a module that an object holds": in_owner,
+    "list of a module that an object holds": lambda layer, state, given: state.owner.notes.append(1),
     "random": lambda layer, state, given: random.random(),
     "numpy": lambda layer, state, given: float(np.random.rand()),
     "nothing": lambda layer, state, given: 1,
 }
+
+
+def counter_around() -> tuple[Callable[[], None], Callable[[], int]]:
+    """(a function that counts in a variable around it, one that tells how far)"""
+    count = 0
+
+    def add() -> None:
+        nonlocal count
+        count += 1
+
+    return add, lambda: count
 
 
 class Layer(torch.nn.Module):
@@ -112,6 +141,8 @@ class Chain(torch.nn.Module):
     def __init__(self, change: str) -> None:
         super().__init__()
         self.own: list[Any] = [[]]
+        self.notes: list[int] = []
+        self.count = 0
         self.held = State()
         self.layers = torch.nn.ModuleList(Layer(change, self.own, self.held) for _ in range(5))
 
@@ -121,12 +152,23 @@ class Chain(torch.nn.Module):
         random.seed(0)
         np.random.seed(0)
         self.own[:] = [[]]
-        self.held.count = 0
+        self.held.count = self.count = 0
         LOG.clear()
+        self.notes.clear()
         state, given = State(), list[int]()
+        state.owner = self
         for layer in self.layers:
             x = layer(x, state, given)
-        changed = (len(self.own) + len(self.own[0]), len(LOG), COUNTS["layers"], TOTAL, len(given), self.held.count)
+        noted = len(self.notes) + self.count
+        changed = (
+            noted,
+            len(self.own) + len(self.own[0]),
+            len(LOG),
+            COUNTS["layers"],
+            TOTAL,
+            len(given),
+            self.held.count,
+        )
         return x * (sum(changed) + state.told)
 
 
