@@ -28,7 +28,7 @@ from torch.autograd import forward_ad
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
 from lowering.capture.inputs.alike import SIMPLE, functions_of
-from lowering.capture.inputs.standing import Standing
+from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
 from lowering.direct.repeats import SIZES
 from lowering.direct.tensors import Handle, Traced
@@ -184,7 +184,7 @@ class Level:
     path: str
     given: Sequence[Any]
     objects: Sequence[Any]
-    standing: Standing
+    standing: PythonState
     effects: Any
     counts: Counter[str]
     writes: int
@@ -577,7 +577,7 @@ class Asking:
         settled = level.effects == effects_of(tracer) and level.is_settled()
         return written or not settled or not level.standing.is_kept()
 
-    def standing(self, arguments: Any, outer: Standing | None) -> Standing:
+    def standing(self, arguments: Any, outer: PythonState | None) -> PythonState:
         """How what Python code may change stands that is around the model, or that arguments reach; `outer` is that of
         the module around."""
-        return Standing.of(self.around, arguments, Shadow, outer)
+        return PythonState.of(self.around, arguments, Shadow, outer)

@@ -29,7 +29,7 @@ LEFT_OUT = (torch.Tensor, type, ModuleType)
 
 
 @attrs.frozen(eq=False)
-class Standing:
+class PythonState:
     """How all that stands at a moment: lists, dicts and sets with what each held, variables with what each held,
     generators and counters with where each stood; `met` are the objects on the way. With `outer`, only what that does
     not have: another one, of what runs around and began before."""
@@ -40,10 +40,10 @@ class Standing:
     drawn: Any
     apart: type
     met: Mapping[int, Any]
-    outer: Standing | None
+    outer: PythonState | None
 
     @classmethod
-    def of(cls, around: Surroundings, given: Any, apart: type, outer: Standing | None) -> Standing:
+    def of(cls, around: Surroundings, given: Any, apart: type, outer: PythonState | None) -> PythonState:
         """What is around a model, and what arguments reach, as it stands. What is `apart` in a dict is not of it: it
         stands there for a while only."""
         met: dict[int, Any] = {}
@@ -55,7 +55,7 @@ class Standing:
         drawn = drawn_of_all() if outer is None else None
         return cls(held, [(each, each.now) for each in (*variables, *slots)], states, drawn, apart, met, outer)
 
-    def renewed(self, outer: Standing | None) -> Standing:
+    def renewed(self, outer: PythonState | None) -> PythonState:
         """How the same stands now, and what it reaches now."""
         met, held, new = dict(self.met), list[tuple[Any, Sequence[Any]]](), list[Any]()
         for each, before in self.held:
@@ -69,7 +69,7 @@ class Standing:
         drawing += [each for each, _ in self.drawing]
         states = [(each, held_state(each)) for each in drawing]
         drawn = drawn_of_all() if outer is None else None
-        return Standing(held, [(each, each.now) for each in variables], states, drawn, self.apart, met, outer)
+        return PythonState(held, [(each, each.now) for each in variables], states, drawn, self.apart, met, outer)
 
     def is_kept(self) -> bool:
         """Whether all still stands so."""
@@ -111,7 +111,7 @@ def parts_of(container: Any, apart: type) -> list[Any]:
     return [*own, *own.values()]
 
 
-def reached(given: Any, met: dict[int, Any], outer: Standing | None) -> tuple[list[Any], list[Variable], list[Any]]:
+def reached(given: Any, met: dict[int, Any], outer: PythonState | None) -> tuple[list[Any], list[Variable], list[Any]]:
     """(the lists, dicts and sets that something reaches, by attributes of objects and modules, and by what functions
     use, each once; the slots and variables of these; generators and counters), but for what is in `outer`; all that is
     `met` is put there."""
