@@ -31,6 +31,7 @@ from irkit.core.origins import Origin, provenance
 from irkit.core.vocabulary import PARAM
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.alike import SIMPLE, Below, Likes
+from lowering.capture.inputs.objects import Watch
 from lowering.capture.inputs.surroundings import Surroundings
 from lowering.direct.caches import (
     Answer,
@@ -43,7 +44,6 @@ from lowering.direct.caches import (
     Unequal,
     Unmatched,
     Unmet,
-    Watch,
     effects_of,
     form_of,
     fresh_of,

@@ -1,0 +1,184 @@
+"""Objects that modules are handed and call methods of, and what of them modules may see otherwise.
+
+The number by which a layer tells a cache which one it is, an attribute in which layers differ, may go to a method of
+that and nowhere else: while a module runs whose calls are noted, it reads a `Mark` in place of such a number, and
+whatever else is done with that counts as having read the attribute.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+
+from lowering.capture.inputs.alike import functions_of
+
+
+class Mark:
+    """An int of a module, as far as anybody asks; `read` is called when somebody does."""
+
+    def __init__(self, number: int, place: tuple[int, str], read: Callable[[], None]) -> None:
+        self.number, self.place, self.read = number, place, read
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return int
+
+    def __getattr__(self, name: str) -> Any:
+        self.read()
+        return getattr(self.number, name)
+
+
+def answered(name: str) -> Callable[..., Any]:
+    """A method of int as one of `Mark`."""
+    own = getattr(int, name)
+
+    def answer(self: Any, *args: Any) -> Any:
+        self.read()
+        return own(self.number, *map(unmarked, args))
+
+    return answer
+
+
+METHODS = (
+    "abs add and bool ceil divmod eq float floor floordiv format ge gt hash index int invert le lshift lt mod mul ne",
+    "neg or pos pow radd rand rdivmod repr rfloordiv rlshift rmod rmul ror round rpow rrshift rshift rsub rtruediv",
+    "rxor str sub truediv trunc xor",
+)
+for each in " ".join(METHODS).split():
+    setattr(Mark, f"__{each}__", answered(f"__{each}__"))
+
+
+def unmarked(given: Any) -> Any:
+    """The same with plain numbers in place of marks."""
+    kind = type(given)
+    if kind is Mark:
+        return given.number
+    if kind is tuple or kind is list:
+        return kind([unmarked(each) for each in given])
+    return {name: unmarked(each) for name, each in given.items()} if kind is dict else given
+
+
+class Watch:
+    """An attribute of instances of a class whose reads are noted, or which is a mark where its use is."""
+
+    def __init__(self, name: str, calls: Any) -> None:
+        self.name, self.calls = name, calls
+
+    def __get__(self, held: Any, cls: type) -> Any:
+        if held is None or self.name not in held.__dict__:
+            raise AttributeError(self.name)
+        number, place = held.__dict__[self.name], (id(held), self.name)
+        if type(number) is int and self.calls.marks:
+            self.calls.marked = True
+            return Mark(number, place, partial(self.calls.reads.append, place))
+        self.calls.reads.append(place)
+        return number
+
+    def __set__(self, held: Any, value: Any) -> None:
+        held.__dict__[self.name] = value
+
+    def __delete__(self, held: Any) -> None:
+        del held.__dict__[self.name]
+
+
+# ---------------------------------------------------------------------------------------------- their methods
+
+
+class Shadow:
+    """A method of an object, as an attribute of the object itself: its calls are noted."""
+
+    def __init__(self, holder: Any, name: str, call: Callable[..., Any]) -> None:
+        self.holder, self.name, self.call = holder, name, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        method = getattr(type(self.holder), self.name)
+        return self.call(self.holder, self.name, types.MethodType(method, self.holder), args, kwargs)
+
+
+@contextmanager
+def shadowed(objects: Sequence[Any], call: Callable[..., Any]) -> Iterator[None]:
+    """A block in which each method of some objects is a `Shadow`; of those that have none yet."""
+    made: list[tuple[dict[str, Any], str]] = []
+    try:
+        for each in objects:
+            for name in methods_of(type(each)):
+                if name not in each.__dict__:
+                    each.__dict__[name] = Shadow(each, name, call)
+                    made.append((each.__dict__, name))
+        yield
+    finally:
+        for held, name in made:
+            held.pop(name, None)
+
+
+def methods_of(cls: type) -> list[str]:
+    """The names of the methods of a class, but for special ones."""
+    names = (name for each in cls.__mro__ if each is not object for name in vars(each) if not name.startswith("__"))
+    return [name for name in dict.fromkeys(names) if inspect.isfunction(inspect.getattr_static(cls, name))]
+
+
+SPECIAL = ("__getattr__", "__getattribute__", "__setattr__", "__call__", "__torch_function__")
+COPIES = ("copy", "deepcopy", "__dict__", "vars", "getattr")
+
+
+def are_objects(cls: type) -> bool:
+    """Whether the instances of a class are objects of Python's, whose methods can be noted."""
+    if issubclass(cls, torch.nn.Module | type | types.ModuleType):
+        return False
+    own = [each for each in cls.__mro__ if each is not object]
+    plain = all(each.__flags__ & HEAP and "__slots__" not in vars(each) for each in own)
+    return plain and not any(name in vars(each) for each in own for name in SPECIAL) and bool(methods_of(cls))
+
+
+HEAP = 1 << 9
+"""The flag of a class that Python code made."""
+
+
+@lru_cache(maxsize=1 << 10)
+def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
+    """Whether modules of these classes say nothing of an object of a class that is not seen: a property, a copy."""
+    names = {*COPIES, *(name for each in cls.__mro__ for name, held in vars(each).items() if is_computed(name, held))}
+    return not any(names.intersection(names_read(function.__code__)) for function in functions_of(modules))
+
+
+@lru_cache(maxsize=1 << 12)
+def names_read(code: types.CodeType) -> frozenset[str]:
+    """The names in a code, and those that it hands to `getattr`, which is among them only if it hands over others."""
+    if "getattr" not in code.co_names:
+        return frozenset(code.co_names)
+    steps, found, told = list(dis.get_instructions(code)), set(code.co_names) - {"getattr"}, True
+    for place in (index for index, each in enumerate(steps) if each.argval == "getattr"):
+        name = name_handed_over(steps[place + 1 :])
+        told = told and name is not None
+        found.add(str(name))
+    return frozenset(found) if told else frozenset((*found, "getattr"))
+
+
+def name_handed_over(steps: Sequence[dis.Instruction]) -> str | None:
+    """The name that is handed to `getattr`, by the steps from its first argument on, a variable or an attribute of one;
+    None where that is another expression."""
+    if not steps or steps[0].opname not in PLAIN:
+        return None
+    of_variable = itertools.dropwhile(lambda each: each.opname == "LOAD_ATTR", steps[1:])
+    name, *rest = [*itertools.islice(of_variable, 3)]
+    count = 3 if len(rest) == 2 and rest[0].opname in (*PLAIN, "LOAD_CONST") else 2
+    call = rest[count - 2] if len(rest) >= count - 1 else name
+    whole = call.opname in ("PRECALL", "CALL") and call.arg == count
+    return name.argval if whole and name.opname == "LOAD_CONST" and isinstance(name.argval, str) else None
+
+
+PLAIN = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")
+"""Steps that read a variable."""
+
+
+def is_computed(name: str, held: Any) -> bool:
+    """Whether an attribute of a class is computed when it is read."""
+    return not name.startswith("__") and hasattr(type(held), "__get__") and not inspect.isfunction(held)
