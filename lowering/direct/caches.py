@@ -13,6 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import attrs
@@ -22,9 +23,10 @@ from torch.autograd import forward_ad
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
 from lowering.capture.inputs.alike import SIMPLE
-from lowering.capture.inputs.objects import Mark, Shadow, are_objects, is_asked_only, shadowed, unmarked
+from lowering.capture.inputs.objects import ASKED, Mark, Shadow, are_objects, is_asked_only, shadowed, unmarked
 from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
+from lowering.capture.inputs.torch_settings import TorchSettings
 from lowering.direct.repeats import SIZES
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
@@ -75,15 +77,18 @@ class Answer:
 
 @attrs.frozen(eq=False)
 class Ask:
-    """A method of an object that a module was handed, as the module called it.
+    """A method of an object that a module was handed, or of a list or dict that is an `attribute` of that, as the
+    module called it.
 
-    `holder` is the object's number among those handed in; `answers` are what the tensors hold that were returned, `key`
+    `holder` is the object's number among those handed in, and `seen` what could be seen of all these afterwards without
+    asking; `answers` are what the tensors hold that were returned, `key`
     is equal for returned tensors of equal types and layouts; `segment` are the names taken since the question before,
     `names` those taken to answer, with as many `operators`, and `decomposed`. `inside` is the path of the child that
     asked, from the module on.
     """
 
     holder: int
+    attribute: str | None
     method: str
     given: Any
     answers: tuple[Value, ...]
@@ -93,6 +98,7 @@ class Ask:
     operators: int
     decomposed: Mapping[str, int]
     inside: str
+    seen: Any
 
 
 @attrs.define(eq=False)
@@ -156,7 +162,7 @@ class Level:
 
 
 def require_asked_only(parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
-    """Raises Unmatched where modules may see of an object more than what its methods answer."""
+    """Raises Unmatched where modules may see of an object more than what is noted."""
     classes = tuple(dict.fromkeys(map(type, parts))) if objects else ()
     if not all(is_asked_only(type(each), classes) for each in objects):
         raise Unmatched
@@ -176,7 +182,7 @@ def form_of(ask: Ask) -> Any:
             return (dict, *((name, form(each)) for name, each in given.items()))
         return given.node.expr if type(given) in SIZES else (type(given), repr(given))
 
-    return (ask.holder, ask.method, form(ask.given), ask.key)
+    return (ask.holder, ask.attribute, ask.method, form(ask.given), ask.key, ask.seen)
 
 
 def tensors_of(returned: Any) -> list[Traced]:
@@ -223,7 +229,7 @@ def surroundings() -> Any:
     transforms = torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
     if torch.is_grad_enabled() or forward_ad._current_level >= 0 or transforms:
         raise Unmatched
-    return (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype())
+    return tuple(TorchSettings.now().held)
 
 
 class Unmet:
@@ -250,7 +256,7 @@ class Asking:
     """The modules of a run that are noted, and what is `around` them: `levels` are those that run now, `answering` says
     that an object that they were handed does, `marked` that numbers of modules were read as marks, `reads` are the
     attributes read so far of those in which equal modules differ; `classes` says of a class whether its instances are
-    such objects."""
+    such objects; `ground` is how what is around the model stood when that was last looked at."""
 
     tracer: Tracer
     around: Surroundings
@@ -259,6 +265,7 @@ class Asking:
     answering: bool = False
     marked: bool = False
     classes: dict[type, bool] = attrs.field(factory=dict)
+    ground: PythonState | None = None
 
     def is_object(self, given: Any) -> bool:
         """Whether something is an object of a class of Python's, whose methods can be noted."""
@@ -301,10 +308,55 @@ class Asking:
                 raise Unmatched
             return (kind, id(given))  # a weight, which all of them are handed
         if objects is not None and self.is_object(given):
-            objects.append(given)
-            held = given.__dict__.items()
-            return (kind, *[(n, v if isinstance(v, SIMPLE) else id(v)) for n, v in held if type(v) is not Shadow])
+            return self.object_key(given, objects)
         raise Unmatched
+
+    def object_key(self, given: Any, objects: list[Any]) -> Any:
+        """Equal for the same object, of which modules see the same without asking it; it is gathered, with those that
+        are attributes of it."""
+        if any(each is given for each in objects):
+            return id(given)
+        objects.append(given)
+        return (type(given), *self.seen(given, objects))
+
+    def seen(self, given: Any, objects: list[Any]) -> Iterator[Any]:
+        """What modules see of an object without asking it, and of those that are attributes of it, which are
+        gathered."""
+        for name, held in given.__dict__.items():
+            if isinstance(held, SIMPLE):
+                yield name, held
+            elif self.is_object(held):
+                yield name, self.object_key(held, objects)
+            elif type(held) is not Shadow:
+                yield name, id(held)
+
+    def seen_of(self, objects: Sequence[Any]) -> Any:
+        """What modules see of some objects without asking them."""
+        return tuple(tuple(self.seen(each, list(objects))) for each in objects)
+
+    def read(self, holder: Any, name: str) -> Any:
+        """An attribute of an object as a module gets it that runs now: of a list or dict the calls are noted."""
+        held = holder.__dict__[name]
+        if self.answering or not any(each is holder for level in self.levels for each in level.objects):
+            return held
+        kind = type(held)
+        if kind in ASKED and not any(
+            isinstance(each, torch.Tensor) for each in (held.values() if kind is dict else held)
+        ):
+            return ASKED[kind].of(held, partial(self.asked_of, holder, name), self.fail)
+        self.fail()
+        return held
+
+    def fail(self) -> None:
+        """Notes that the modules that run now see something that is not noted."""
+        for level in self.levels:
+            level.failed = True
+
+    def asked_of(
+        self, holder: Any, attribute: str, name: str, method: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """What a method of a list or dict gives that is an attribute of an object, which is noted likewise."""
+        return self.asked(holder, name, method, args, kwargs, attribute)
 
     @property
     def marks(self) -> bool:
@@ -316,12 +368,14 @@ class Asking:
         """A block in which a module runs whose questions to objects are noted."""
         self.levels.append(level)
         try:
-            with shadowed(level.objects, self.asked):
+            with shadowed(level.objects, self.asked, self.read, self.is_object):
                 yield
         finally:
             self.levels.remove(level)
 
-    def asked(self, holder: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def asked(
+        self, holder: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any, attribute: str | None = None
+    ) -> Any:
         """What a method of an object gives, which is noted for the modules that run."""
         given, named = unmarked(args), unmarked(kwargs)
         if not self.levels or self.answering:
@@ -337,9 +391,11 @@ class Asking:
         finally:
             self.answering = False
         with Unmet():
-            standing = None
+            before_it, ground = self.ground, self.grounded()
+            standing = ground
             for level in self.levels:
-                level.standing = standing = level.standing.renewed(None if level.standing.outer is None else standing)
+                standing = level.standing.renewed(ground if level.standing.outer is before_it else standing)
+                level.standing = standing
             new: list[Traced] = []
             try:
                 key = self.key(returned, new)
@@ -351,12 +407,14 @@ class Asking:
                 level.failed = level.failed or told is None or key is None or not level.is_settled()
                 if told is None:
                     continue
-                own, names = level.objects.index(holder), tracer.counts - before
-                segment = before - level.counts
-                inside = (tracer.modules or [""])[-1][len(level.path) :]
+                own = next(i for i, each in enumerate(level.objects) if each is holder)
+                names, seen = tracer.counts - before, self.seen_of(level.objects)
                 level.asks.append(
-                    Ask(own, name, told, answers, key, segment, names, tracer.calls - calls, spent, inside)
-                )
+                    Ask(
+                        own, attribute, name, told, answers, key, before - level.counts, names, tracer.calls - calls,
+                        spent, (tracer.modules or [""])[-1][len(level.path) :], seen,
+                    )
+                )  # fmt: skip
                 level.counts, level.effects, level.writes = (
                     Counter(tracer.counts),
                     effects_of(tracer),
@@ -409,7 +467,17 @@ class Asking:
         settled = level.effects == effects_of(tracer) and level.is_settled()
         return written or not settled or not level.standing.is_kept()
 
-    def standing(self, arguments: Any, outer: PythonState | None) -> PythonState:
-        """How what Python code may change stands that is around the model, or that arguments reach; `outer` is that of
-        the module around."""
-        return PythonState.of(self.around, arguments, Shadow, outer)
+    def grounded(self) -> PythonState:
+        """How what Python code may change stands that is around the model: the same as before if nothing changed."""
+        if self.ground is None:
+            self.ground = PythonState.around(self.around, Shadow)
+        elif not self.ground.is_kept():
+            self.ground = self.ground.renewed(None)
+        return self.ground
+
+    def standing(self, arguments: Any) -> PythonState:
+        """How what Python code may change stands that is around the model, or that arguments reach, as a module is
+        called."""
+        outer = self.levels[-1].standing if self.levels else None
+        inside = outer is not None and outer.is_kept()
+        return PythonState.of(arguments, Shadow, outer if inside else self.grounded(), draws=not inside)

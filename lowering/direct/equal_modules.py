@@ -31,7 +31,8 @@ from irkit.core.origins import Origin, provenance
 from irkit.core.vocabulary import PARAM
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.alike import SIMPLE, Below, Likes
-from lowering.capture.inputs.objects import Watch
+from lowering.capture.inputs.objects import Shadow, Watch, method_of
+from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
 from lowering.direct.caches import (
     Answer,
@@ -66,8 +67,9 @@ class Called:
     """What a call of a module gave, of which tensors, with which weights; `below` is what the module was made of,
     `read` are those of its attributes that it read among the ones that differ; `counts` are the names taken by it,
     after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered,
-    `inner` the calls of modules inside it; `stages` say how the former are made again, question by question, and its
-    results last; `rest` are the names taken after the last question, and `writes` is how many writes came before."""
+    `inner` the calls of modules inside it, `ground` and `own` how what Python code may change stood around the model
+    and in the module; `stages` say how the former are made again, question by question, and its results last; `rest`
+    are the names taken after the last question, and `writes` is how many writes came before."""
 
     below: Below
     path: str
@@ -83,6 +85,8 @@ class Called:
     fresh: tuple[Value, ...]
     answers: tuple[Value, ...]
     inner: InnerCalls
+    ground: PythonState
+    own: PythonState
     stages: tuple[Stage, ...] = ()
     rest: Mapping[str, int] = {}
     writes: int = 0
@@ -201,12 +205,10 @@ class Calls(Asking):
         written, alive = len(tracer.written), len(tracer.alive)
         tables = {id(each._modules) for each in below.parts}
         own = [each for each in below.contents.containers if id(each) not in tables]
-        given, path = (args, kwargs, own), tracer.modules[-1]
-        outer = self.levels[-1].standing if self.levels else None
-        standing = self.standing(given, outer if outer is not None and outer.is_kept() else None)
+        standing, path = self.standing((args, kwargs, own)), tracer.modules[-1]
         level = Level(module, path, tensors, objects, standing, effects, names, written, alive)
         if found is None:
-            return self.traced(level, below, forward, args, kwargs, tries)
+            return self.traced(level, below, forward, args, kwargs, tries, own)
         with self.noting(level):
             returned = forward(*args, **kwargs)
         with Unmet():
@@ -215,7 +217,9 @@ class Calls(Asking):
 
     def found(self, tries: Sequence[Called | None], below: Below, given: Sequence[Value]) -> Again | None:
         """The first of some calls that a module makes again; None where it makes none of them."""
-        likely = (each for each in tries if each is not None and self.is_like(each, below))
+        ground = self.grounded() if any(tries) else None
+        standing = (each for each in tries if each and each.ground is ground and each.own.is_kept_alone())
+        likely = (each for each in standing if self.is_like(each, below))
         return next((made for each in likely if (made := self.again(each, below, given))), None)
 
     def is_like(self, other: Called, below: Below) -> bool:
@@ -233,9 +237,10 @@ class Calls(Asking):
 
     def traced(
         self, level: Level, below: Below, forward: Callable[..., Any], args: Any, kwargs: Any,
-        tries: list[Called | None],
+        tries: list[Called | None], held: Sequence[Any],
     ) -> Any:  # fmt: skip
-        """What a module gives where it runs, kept for others like it if it does nothing but compute that."""
+        """What a module gives where it runs, kept for others like it if it does nothing but compute that; `held` are
+        the containers that are its own."""
         tracer, module, given = self.tracer, level.module, level.given
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
         start, first = len(self.reads), len(tracer.visits.met)
@@ -258,13 +263,15 @@ class Calls(Asking):
             made = enumerate(tracer.alive[level.first :], level.first)
             alive = {id(each()) for i, each in made if each() is not None and not level.is_answer(i)}
             counts, operators = tracer.counts - before, tracer.calls - calls - sum(a.operators for a in level.asks)
-            own = sum((Counter(ask.decomposed) for ask in level.asks), Counter())
+            answering = sum((Counter(ask.decomposed) for ask in level.asks), Counter())
+            ground = self.grounded()
             kept = Called(
                 below, level.path, inputs, results, {}, frozenset(self.reads[start:]), before,
-                counts, operators, Counter(tracer.scope.decomposed) - decomposed - own, tuple(level.asks),
+                counts, operators, Counter(tracer.scope.decomposed) - decomposed - answering, tuple(level.asks),
                 tuple(fresh_of([results, *(ask.given for ask in level.asks)])),
                 tuple(value for ask in level.asks for value in ask.answers),
                 InnerCalls.of(level.path, list(map(id, below.parts)), tracer.visits.met[first:]),
+                ground, PythonState.of(held, Shadow, ground, draws=False),
             )  # fmt: skip
             tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
         return returned
@@ -405,11 +412,12 @@ class Calls(Asking):
                 args, kwargs = self.shown(found, ask.given, known, own)
             before, new = dict(tracer.counts), []
             tracer.modules.append(found.repeated.path_of(call.path + ask.inside, tracer.modules[-1] + ask.inside))
-            returned = getattr(objects[ask.holder], ask.method)(*args, **kwargs)
+            returned = method_of(objects[ask.holder], ask.attribute, ask.method)(*args, **kwargs)
             tracer.modules.pop()
             with Unmet():
                 named = tracer.before is not None or names_since(tracer.counts, before) == ask.names
-                if self.key(returned, new) != ask.key or not named:  # a trial takes no name for what it met before
+                same = self.key(returned, new) == ask.key and self.seen_of(objects) == ask.seen
+                if not same or not named:  # a trial takes no name for what it met before
                     tracer.unequal = True
                     raise Unequal
                 answers = [tracer.read(tracer.handle(each)) for each in new]

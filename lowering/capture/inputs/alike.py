@@ -31,7 +31,8 @@ State = tuple[dict[str, Any], ...]
 
 @attrs.frozen(eq=False)
 class Below:
-    """A module with its children, as they stood when they were looked at: their attributes, hooks and weights."""
+    """A module with its children, as they stood when they were looked at: their attributes, hooks, weights and
+    `kinds`: classes, and whether they are in the mode of training."""
 
     parts: Sequence[torch.nn.Module]
     objects: Sequence[Any]
@@ -39,6 +40,7 @@ class Below:
     hooks: Sequence[Mapping[Any, Any]]
     state: State
     weights: Sequence[torch.Tensor]
+    kinds: Sequence[tuple[type, bool]]
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Below:
@@ -47,7 +49,8 @@ class Below:
         own = [own_attributes(each) for each in parts]
         contents = Contents.of(containers_in(parts, own))
         state = tuple(map(state_of, own))
-        return cls(parts, attributes_of(parts), contents, hooks_below(parts), state, list(weights_of(parts)))
+        kinds = [(type(each), each.training) for each in parts]
+        return cls(parts, attributes_of(parts), contents, hooks_below(parts), state, list(weights_of(parts)), kinds)
 
     def is_untouched(self) -> bool:
         """Whether the module and its children hold the very attributes and weights that they held."""
@@ -58,7 +61,7 @@ class Below:
     def differences(self, other: Below) -> frozenset[tuple[int, str]] | None:
         """The attributes in which a module differs from another, with their places among its children; None where
         these are not alike at all."""
-        if len(self.state) != len(other.state):
+        if self.kinds != other.kinds:
             return None
         found: list[tuple[int, str]] = []
         for place, (a, b) in enumerate(zip(self.state, other.state, strict=True)):

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from lowering.capture.inputs.alike import functions_of
+from lowering.capture.inputs.alike import SIMPLE, functions_of
+from lowering.capture.inputs.variables import ABSENT, names_in
 
 
 class Mark:
@@ -104,12 +105,23 @@ class Shadow:
 
 
 @contextmanager
-def shadowed(objects: Sequence[Any], call: Callable[..., Any]) -> Iterator[None]:
-    """A block in which each method of some objects is a `Shadow`; of those that have none yet."""
+def shadowed(
+    objects: Sequence[Any], call: Callable[..., Any], read: Callable[[Any, str], Any], is_object: Callable[[Any], bool]
+) -> Iterator[None]:
+    """A block in which each method of some objects is a `Shadow`, of those that have none yet, and each of their
+    attributes that may hold more than one number or tensor is what `read` gives for it, unless it is an object
+    itself."""
     made: list[tuple[dict[str, Any], str]] = []
+    watched: list[tuple[type, str, Any]] = []
     try:
         for each in objects:
-            for name in methods_of(type(each)):
+            cls = type(each)
+            for name, held in each.__dict__.items():
+                before = vars(cls).get(name, ABSENT)
+                if not isinstance(held, SEEN) and not is_object(held) and type(before) is not Attribute:
+                    setattr(cls, name, Attribute(name, read))
+                    watched.append((cls, name, before))
+            for name in methods_of(cls):
                 if name not in each.__dict__:
                     each.__dict__[name] = Shadow(each, name, call)
                     made.append((each.__dict__, name))
@@ -117,6 +129,120 @@ def shadowed(objects: Sequence[Any], call: Callable[..., Any]) -> Iterator[None]
     finally:
         for held, name in made:
             held.pop(name, None)
+        for cls, name, before in watched:
+            if before is ABSENT:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, before)
+
+
+SEEN = (*SIMPLE, torch.Tensor, type, Shadow)
+"""What an attribute of an object may be whose reading needs no noting: it is compared as the object is handed over."""
+
+
+class Attribute:
+    """An attribute of the instances of a class which is what `read` gives for it."""
+
+    def __init__(self, name: str, read: Callable[[Any, str], Any]) -> None:
+        self.name, self.read = name, read
+
+    def __get__(self, holder: Any, cls: type) -> Any:
+        if holder is not None and self.name in holder.__dict__:
+            return self.read(holder, self.name)
+        for each in cls.__mro__:
+            if type(held := vars(each).get(self.name, self)) is not Attribute:
+                return held
+        raise AttributeError(self.name)
+
+    def __set__(self, holder: Any, value: Any) -> None:
+        holder.__dict__[self.name] = value
+
+    def __delete__(self, holder: Any) -> None:
+        if self.name not in holder.__dict__:
+            raise AttributeError(self.name)
+        del holder.__dict__[self.name]
+
+
+class Asked:
+    """What lists and dicts have in common whose methods are noted: `call` is called with the name of one, itself, and
+    what it is given, and with ITEM for an attribute of an object in them; `failed` where anything else is done."""
+
+    call: Callable[..., Any]
+    held: Any
+    failed: Callable[[], None]
+
+    @classmethod
+    def of(cls, held: Any, call: Callable[..., Any], failed: Callable[[], None]) -> Any:
+        """A list or dict with the same in it."""
+        made = cls(held)  # type: ignore[call-arg]
+        vars(made).update(held=held, call=call, failed=failed)
+        return made
+
+    def __getitem__(self, place: Any) -> Any:
+        item = self.held[unmarked(place)] if type(place) in (int, str, Mark) else None
+        if item is None or isinstance(item, SEEN) or not hasattr(item, "__dict__"):
+            return self.call("__getitem__", self.held.__getitem__, (place,), {})
+        return Item.of(item, partial(self.call, ITEM, partial(item_attribute, self.held)), place, self.failed)
+
+
+def noted(name: str) -> Callable[..., Any]:
+    """A method of a list or dict whose calls are noted."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.call(name, getattr(self.held, name), args, kwargs)
+
+    return method
+
+
+def noting(kind: type) -> type:
+    """A list or dict whose methods are noted."""
+    own = [name for name, held in vars(kind).items() if callable(held) and name not in LEFT and name != "__getitem__"]
+    return type(f"Asked{kind.__name__.title()}", (Asked, kind), {name: noted(name) for name in own})
+
+
+LEFT = ("__new__", "__init__", "__getattribute__", "__class_getitem__", "__hash__", "fromkeys")
+ASKED = {kind: noting(kind) for kind in (list, dict)}
+"""Lists and dicts whose methods are noted, by which of both they are."""
+ITEM = "an attribute of an object in it"
+
+
+def item_attribute(held: Any, place: Any, name: str) -> Any:
+    """An attribute of an object in a list or dict."""
+    return getattr(held[place], name)
+
+
+def method_of(holder: Any, attribute: str | None, name: str) -> Callable[..., Any]:
+    """A method of an object, or of the list or dict that is an attribute of it."""
+    if attribute is None:
+        return getattr(holder, name)
+    held = holder.__dict__[attribute]
+    return partial(item_attribute, held) if name == ITEM else getattr(held, name)
+
+
+class Item:
+    """An object in a list or dict whose attributes are noted as they are read."""
+
+    @classmethod
+    def of(cls, held: Any, call: Callable[..., Any], place: Any, failed: Callable[[], None]) -> Item:
+        """Such an object by its place."""
+        made = cls()
+        vars(made).update({"held of": held, "call of": call, "place of": place, "failed of": failed})
+        return made
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return type(vars(self)["held of"])
+
+    def __getattr__(self, name: str) -> Any:
+        own = vars(self)
+        if isinstance(getattr(own["held of"], name), (*SIMPLE, torch.Tensor)):
+            return own["call of"]((own["place of"], name), {})
+        own["failed of"]()
+        return getattr(own["held of"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        vars(self)["failed of"]()
+        setattr(vars(self)["held of"], name, value)
 
 
 def methods_of(cls: type) -> list[str]:
@@ -146,7 +272,26 @@ HEAP = 1 << 9
 def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
     """Whether modules of these classes say nothing of an object of a class that is not seen: a property, a copy."""
     names = {*COPIES, *(name for each in cls.__mro__ for name, held in vars(each).items() if is_computed(name, held))}
-    return not any(names.intersection(names_read(function.__code__)) for function in functions_of(modules))
+    return names.isdisjoint(names_read_by(modules))
+
+
+@lru_cache(maxsize=1 << 10)
+def names_read_by(modules: tuple[type, ...]) -> frozenset[str]:
+    """The names that modules of these classes read, and the functions that they call by name."""
+    pending, seen, found = list(functions_of(modules)), set[Any](), set[str]()
+    while pending:
+        each = pending.pop()
+        if each.__code__ not in seen:
+            seen.add(each.__code__)
+            found |= names_read(each.__code__)
+            named = (each.__globals__.get(name) for name in names_in(each.__code__))
+            pending += [held for held in named if inspect.isfunction(held) and not is_of_torch(held)]
+    return frozenset(found)
+
+
+def is_of_torch(function: types.FunctionType) -> bool:
+    """Whether a function is one of torch's, which takes no objects."""
+    return f"{function.__module__}.".startswith("torch.")
 
 
 @lru_cache(maxsize=1 << 12)

@@ -6,8 +6,9 @@ variables and generators of random numbers as they were. One that counts its cal
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import is_
 from types import FunctionType, MethodType, ModuleType
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 
 from lowering.capture.inputs.containers import CONTAINERS, DICTS
+from lowering.capture.inputs.contents import Contents
 from lowering.capture.inputs.drawing import comparable
 from lowering.capture.inputs.states import held_inside, held_state, keeps_state, same_held
 from lowering.capture.inputs.surroundings import BOUND, OURS, TABLES, Surroundings, is_users, may_change
@@ -30,11 +32,12 @@ LEFT_OUT = (torch.Tensor, type, ModuleType)
 
 @attrs.frozen(eq=False)
 class PythonState:
-    """How all that stands at a moment: lists, dicts and sets with what each held, variables with what each held,
-    generators and counters with where each stood; `met` are the objects on the way. With `outer`, only what that does
-    not have: another one, of what runs around and began before."""
+    """How all that stands at a moment: the `contents` of lists, dicts and sets, variables with what each held,
+    generators and counters with where each stood, and where those that all draw from stood (`drawn`), if that is asked;
+    `met` are the objects on the way. With `outer`, only what that does not have: another one, of what runs around and
+    began before."""
 
-    held: Sequence[tuple[Any, Sequence[Any]]]
+    contents: Contents
     variables: Sequence[tuple[Variable, Any]]
     drawing: Sequence[tuple[Any, Any]]
     drawn: Any
@@ -43,47 +46,56 @@ class PythonState:
     outer: PythonState | None
 
     @classmethod
-    def of(cls, around: Surroundings, given: Any, apart: type, outer: PythonState | None) -> PythonState:
-        """What is around a model, and what arguments reach, as it stands. What is `apart` in a dict is not of it: it
-        stands there for a while only."""
-        met: dict[int, Any] = {}
-        variables = [] if outer is not None else [each for _, each in around.variables]
-        known = [] if outer is not None else [each for _, each, _ in (*around.contents, *around.drawing)]
-        containers, slots, drawing = reached([given, known, [each.now for each in variables]], met, outer)
-        held = [(each, parts_of(each, apart)) for each in containers]
+    def around(cls, around: Surroundings, apart: type) -> PythonState:
+        """What is around a model as it stands, but for where those generators stand that all draw from. What is `apart`
+        in a dict is not of it: it stands there for a while only."""
+        variables = [each for _, each in around.variables]
+        known = [each for _, each, _ in (*around.contents, *around.drawing)]
+        return cls.now([known, [each.now for each in variables], os.environ], {}, variables, [], apart, None, False)
+
+    @classmethod
+    def of(cls, given: Any, apart: type, outer: PythonState, draws: bool) -> PythonState:
+        """What arguments reach beside what is around, as it stands."""
+        return cls.now(given, {}, [], [], apart, outer, draws)
+
+    @classmethod
+    def now(
+        cls, given: Any, met: dict[int, Any], variables: Sequence[Variable], others: Sequence[Any], apart: type,
+        outer: PythonState | None, draws: bool,
+    ) -> PythonState:  # fmt: skip
+        """All that something reaches as it stands, with some variables and `others`, containers and what draws."""
+        containers, slots, drawing = reached(given, met, outer)
+        containers += [each for each in others if type(each) in CONTAINERS]
+        drawing += [each for each in others if type(each) not in CONTAINERS]
         states = [(each, held_state(each)) for each in drawing]
-        drawn = drawn_of_all() if outer is None else None
-        return cls(held, [(each, each.now) for each in (*variables, *slots)], states, drawn, apart, met, outer)
+        held = [(each, each.now) for each in (*variables, *slots)]
+        return cls(Contents.of(containers), held, states, drawn_of_all() if draws else None, apart, met, outer)
 
     def renewed(self, outer: PythonState | None) -> PythonState:
         """How the same stands now, and what it reaches now."""
-        met, held, new = dict(self.met), list[tuple[Any, Sequence[Any]]](), list[Any]()
-        for each, before in self.held:
-            now = parts_of(each, self.apart)
-            held.append((each, now))
-            new += now if len(now) != len(before) or not all(map(is_, now, before)) else ()
+        new: list[Any] = [part for now, before in self.parts() if is_other(now, before) for part in now]
         new += [variable.now for variable, before in self.variables if variable.now is not before]
-        containers, slots, drawing = reached(new, met, outer)
-        held += [(each, parts_of(each, self.apart)) for each in containers]
-        variables = [*(variable for variable, _ in self.variables), *slots]
-        drawing += [each for each, _ in self.drawing]
-        states = [(each, held_state(each)) for each in drawing]
-        drawn = drawn_of_all() if outer is None else None
-        return PythonState(held, [(each, each.now) for each in variables], states, drawn, self.apart, met, outer)
+        others = [*self.contents.containers, *(each for each, _ in self.drawing)]
+        variables = [variable for variable, _ in self.variables]
+        return self.now(new, dict(self.met), variables, others, self.apart, outer, self.drawn is not None)
 
     def is_kept(self) -> bool:
         """Whether all still stands so."""
-        if self.outer is not None and not self.outer.is_kept():
-            return False
-        for each, before in self.held:
-            now = parts_of(each, self.apart)
-            if len(now) != len(before) or not all(map(is_, now, before)):
-                return False
+        return (self.outer is None or self.outer.is_kept()) and self.is_kept_alone()
+
+    def is_kept_alone(self) -> bool:
+        """Whether all still stands so but for what is in the outer one."""
         return (
-            all(variable.now is held for variable, held in self.variables)
+            (self.contents.are_untouched() or not any(is_other(now, before) for now, before in self.parts()))
+            and all(variable.now is held for variable, held in self.variables)
             and all(same_held(each, held_state(each), state) for each, state in self.drawing)
-            and (self.outer is not None or drawn_of_all() == self.drawn)
+            and (self.drawn is None or drawn_of_all() == self.drawn)
         )
+
+    def parts(self) -> Iterator[tuple[list[Any], list[Any]]]:
+        """(what it holds now, what it held) of each list, dict and set."""
+        for each, before in self.contents.before():
+            yield parts_of(each, self.apart), parts_of(before, self.apart)
 
     def has(self, identity: int) -> bool:
         """Whether this, or what is around it, met an object."""
@@ -98,6 +110,11 @@ def drawn_of_all() -> Any:
     inner = state["state"]
     told = (inner["pos"], int(inner["key"][0])) if state["bit_generator"] == "MT19937" else comparable(inner)
     return words[0], words[-1], gauss, told, state["has_gauss"], state["gauss"]
+
+
+def is_other(now: Sequence[Any], before: Sequence[Any]) -> bool:
+    """Whether these are not the very objects."""
+    return len(now) != len(before) or not all(map(is_, now, before))
 
 
 def parts_of(container: Any, apart: type) -> list[Any]:
