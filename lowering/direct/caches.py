@@ -23,7 +23,15 @@ from torch.autograd import forward_ad
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
 from lowering.capture.inputs.alike import SIMPLE
-from lowering.capture.inputs.objects import ASKED, Mark, Shadow, are_objects, is_asked_only, shadowed, unmarked
+from lowering.capture.inputs.objects import (
+    ASKED,
+    Mark,
+    Shadow,
+    are_objects,
+    is_asked_only,
+    shadowed,
+    unmarked,
+)
 from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
 from lowering.capture.inputs.torch_settings import TorchSettings

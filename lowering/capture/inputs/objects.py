@@ -58,10 +58,12 @@ for each in " ".join(METHODS).split():
 
 
 def unmarked(given: Any) -> Any:
-    """The same with plain numbers in place of marks."""
+    """The same with plain numbers and objects in place of marks and items."""
     kind = type(given)
     if kind is Mark:
         return given.number
+    if kind is Item:
+        return vars(given)["held of"]
     if kind is tuple or kind is list:
         return kind([unmarked(each) for each in given])
     return {name: unmarked(each) for name, each in given.items()} if kind is dict else given
@@ -180,7 +182,7 @@ class Asked:
 
     def __getitem__(self, place: Any) -> Any:
         item = self.held[unmarked(place)] if type(place) in (int, str, Mark) else None
-        if item is None or isinstance(item, SEEN) or not hasattr(item, "__dict__"):
+        if item is None or not is_told_by_attributes(type(item)):
             return self.call("__getitem__", self.held.__getitem__, (place,), {})
         return Item.of(item, partial(self.call, ITEM, partial(item_attribute, self.held)), place, self.failed)
 
@@ -217,6 +219,16 @@ def method_of(holder: Any, attribute: str | None, name: str) -> Callable[..., An
         return getattr(holder, name)
     held = holder.__dict__[attribute]
     return partial(item_attribute, held) if name == ITEM else getattr(held, name)
+
+
+@lru_cache(maxsize=1 << 10)
+def is_told_by_attributes(cls: type) -> bool:
+    """Whether the instances of a class have attributes and methods, and no special ones, which go by no name."""
+    own = {name for each in cls.__mro__ if each is not object for name in vars(each) if name.startswith("__")}
+    return are_objects(cls) and own <= USUAL
+
+
+USUAL = frozenset(vars(type("", (), {}))) | {"__init__", "__repr__", "__annotations__", "__abstractmethods__"}
 
 
 class Item:
@@ -278,15 +290,34 @@ def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
 @lru_cache(maxsize=1 << 10)
 def names_read_by(modules: tuple[type, ...]) -> frozenset[str]:
     """The names that modules of these classes read, and the functions that they call by name."""
-    pending, seen, found = list(functions_of(modules)), set[Any](), set[str]()
+    return frozenset(name for code in codes_of(modules) for name in names_read(code))
+
+
+@lru_cache(maxsize=1 << 10)
+def identity_tells(modules: tuple[type, ...]) -> bool:
+    """Whether modules of these classes may ask whether two objects, of which none is None or such, are one."""
+    for code in codes_of(modules):
+        steps = list(dis.get_instructions(code))
+        for before, each in itertools.pairwise(steps):
+            if each.opname == "IS_OP" and not (before.opname == "LOAD_CONST" and isinstance(before.argval, SINGLE)):
+                return True
+    return False
+
+
+SINGLE = (type(None), bool, type(Ellipsis))
+
+
+@lru_cache(maxsize=1 << 10)
+def codes_of(modules: tuple[type, ...]) -> list[types.CodeType]:
+    """The code of modules of these classes, and of the functions that it calls by name."""
+    pending, found = list(functions_of(modules)), dict[types.CodeType, None]()
     while pending:
         each = pending.pop()
-        if each.__code__ not in seen:
-            seen.add(each.__code__)
-            found |= names_read(each.__code__)
+        if each.__code__ not in found:
+            found[each.__code__] = None
             named = (each.__globals__.get(name) for name in names_in(each.__code__))
             pending += [held for held in named if inspect.isfunction(held) and not is_of_torch(held)]
-    return frozenset(found)
+    return list(found)
 
 
 def is_of_torch(function: types.FunctionType) -> bool:
