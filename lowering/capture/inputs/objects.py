@@ -224,11 +224,9 @@ def method_of(holder: Any, attribute: str | None, name: str) -> Callable[..., An
 @lru_cache(maxsize=1 << 10)
 def is_told_by_attributes(cls: type) -> bool:
     """Whether the instances of a class have attributes and methods, and no special ones, which go by no name."""
-    own = {name for each in cls.__mro__ if each is not object for name in vars(each) if name.startswith("__")}
-    return are_objects(cls) and own <= USUAL
-
-
-USUAL = frozenset(vars(type("", (), {}))) | {"__init__", "__repr__", "__annotations__", "__abstractmethods__"}
+    own = ((name, held) for each in cls.__mro__ if each is not object for name, held in vars(each).items())
+    special = {name for name, held in own if name.startswith("__") and inspect.isfunction(held)}
+    return are_objects(cls) and special <= {"__init__", "__repr__"}
 
 
 class Item:
@@ -272,7 +270,7 @@ def are_objects(cls: type) -> bool:
     if issubclass(cls, torch.nn.Module | type | types.ModuleType):
         return False
     own = [each for each in cls.__mro__ if each is not object]
-    plain = all(each.__flags__ & HEAP and "__slots__" not in vars(each) for each in own)
+    plain = all(each.__flags__ & HEAP and not vars(each).get("__slots__") for each in own)
     return plain and not any(name in vars(each) for each in own for name in SPECIAL) and bool(methods_of(cls))
 
 
