@@ -338,6 +338,11 @@ def computed_blob(
     return Blob(dtype, shape, load, name, of=kept, compute=compute)
 
 
+def transposed_blob(blob: Blob) -> Blob:
+    """The content of a matrix transposed, without a copy of it."""
+    return Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob)
+
+
 def whole(elements: tuple[int, ...], rank: int) -> Blob:
     """The blob of a vector of int64, or of the only element as a scalar; the array is made when it is asked for."""
     shape = (len(elements),) if rank else ()

@@ -18,7 +18,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import torch
@@ -26,10 +26,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
 from irkit.core import walk
-from irkit.core.ir import Value, vertex
-from irkit.core.origins import Origin, provenance
-from irkit.core.vocabulary import PARAM
-from irkit.rewriting.numbering import is_random
+from irkit.core.ir import Value
 from lowering.capture.inputs.alike import SIMPLE, Below, Likes
 from lowering.capture.inputs.objects import Shadow, Watch, method_of
 from lowering.capture.inputs.python_state import PythonState
@@ -53,7 +50,7 @@ from lowering.direct.caches import (
     surroundings,
     tensors_of,
 )
-from lowering.direct.repeats import SIZES, Index, TakenOver, is_made_of_weights, recognize_values
+from lowering.direct.repeats import SIZES, Index, Stage, TakenOver, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.records.module_calls import InnerCalls, Repeated, add_counts, name_after, names_since
@@ -105,64 +102,6 @@ class Called:
             base, _, digits = node.rpartition("_")
             number = int(digits) if digits.isdecimal() else 0
         return (base, number - self.before.get(base, 0)) if base in self.counts else None
-
-
-@attrs.frozen(eq=False)
-class Stage:
-    """How values of a call are made again, operands first: each with the number of its origin among `origins`, of which
-    each has its name as `Called.numbered` tells it, and its path from that of the module on, None where it is not in
-    it. `roots` are those that were asked for, `same` what hangs on nothing that is another in a call like it: that is
-    made once."""
-
-    roots: tuple[Value, ...]
-    values: Sequence[tuple[Value, int]]
-    origins: Sequence[tuple[Origin, tuple[str, int] | None, str | None]]
-    same: Mapping[Value, Value]
-
-    @classmethod
-    def of(cls, call: Called, roots: Sequence[Value], reached: Sequence[Value], varying: set[Value | None]) -> Stage:
-        """The stage of a call in which values were reached; `varying` are those that are others in a call like it, and
-        has those then that hang on them."""
-        hanging: list[Value] = []
-        for value in reached:
-            if not varying.isdisjoint(value.inputs):
-                varying.add(value)
-                hanging.append(value)
-        places: dict[int, int] = {}
-        origins: list[tuple[Origin, tuple[str, int] | None, str | None]] = []
-        for origin in (value.origin for value in hanging):
-            if id(origin) not in places:
-                places[id(origin)] = len(origins)
-                within = f"{origin.module}.".startswith(f"{call.path}.")
-                path = origin.module[len(call.path) :] if within else None
-                origins.append((origin, call.numbered(origin.node), path))
-        same = {value: value for value in reached if value not in varying}
-        return cls(tuple(roots), [(value, places[id(value.origin)]) for value in hanging], origins, same)
-
-    def again(
-        self, swaps: Mapping[Value, Value], path: str, repeated: Repeated, taken: Mapping[str, int]
-    ) -> dict[Value, Value]:
-        """`swaps` grown to the values, each with the origin that it has in a module at another path, where so many
-        names were taken."""
-        others = repeated.paths
-        made: list[Origin] = []
-        for origin, number, inside in self.origins:
-            node = origin.node
-            if number is not None:
-                base, place = number
-                place += taken.get(base, 0)
-                node = f"{base}_{place}" if place else base
-            module = origin.module if inside is None else path + inside
-            if others is not None and origin.module in others:
-                module = others[origin.module]
-            made.append(provenance(node, origin.target, module, origin.source, origin.rules))
-        new: dict[Value | None, Value | None] = {None: None, **self.same, **swaps}
-        operand = new.__getitem__
-        for value, place in self.values:
-            inputs = tuple(map(operand, value.inputs))
-            new[value] = vertex(value.op, inputs, value.attributes, value.bodies, value.type, made[place])
-        del new[None]
-        return cast("dict[Value, Value]", new)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -318,13 +257,15 @@ class Calls(Asking):
                     return None
                 weights.setdefault(value, []).append(number)
         known, varying = {*call.inputs, *weights}, set[Value | None]((*call.inputs, *weights))
+        slots = [each for each in weights if each.blob is not None]
         stages: list[Stage] = []
         for given, answers in [*((ask.given, ask.answers) for ask in call.asks), (call.results, ())]:
             roots = fresh_of(given)
             reached = walk.post_order(roots, stop=known.__contains__)
-            if any(value.op == PARAM or is_random(value) or is_made_of_weights(value) for value in reached):
+            stage = Stage.of(call.path, call.numbered, roots, reached, varying, slots)
+            if stage is None:
                 return None
-            stages.append(Stage.of(call, roots, reached, varying))
+            stages.append(stage)
             known.update((*reached, *answers))
             varying.update(answers)
         rest = Counter(call.counts)

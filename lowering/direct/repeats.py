@@ -8,8 +8,8 @@ the same values, too (`Record`). So a trial makes values only where it takes ano
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -19,8 +19,10 @@ import torch
 from irkit import dims
 from irkit.core import walk
 from irkit.core.blobs import Blob
-from irkit.core.ir import Value
-from irkit.core.types import Tensor, Tuple, Type
+from irkit.core.ir import Value, vertex
+from irkit.core.origins import Origin, provenance
+from irkit.core.remade_blobs import can_be_remade, computing_key, is_made_of_these, remade
+from irkit.core.types import Tensor, Tuple, Type, dims_of, map_dims
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
 from lowering.direct.tensors import Traced
@@ -178,6 +180,112 @@ class Outcome:
 
 
 @attrs.frozen(eq=False)
+class Stage:
+    """How values of a call are made again, operands first: each with the number of its origin among `origins`, of which
+    each has its name as `Called.numbered` tells it, and its path from that of the module on, None where it is not in
+    it. `roots` are those that were asked for, `same` what hangs on nothing that is another in a call like it: that is
+    made once; `slots` are the weights that constants among the values are made of, and `unknown` the sizes of which
+    nothing is known, which are others in each call."""
+
+    roots: tuple[Value, ...]
+    values: Sequence[tuple[Value, int]]
+    origins: Sequence[tuple[Origin, tuple[str, int] | None, str | None]]
+    same: Mapping[Value, Value]
+    slots: Sequence[Value]
+    unknown: Sequence[sympy.Symbol]
+
+    @classmethod
+    def of(
+        cls, path: str, numbered: Callable[[str], tuple[str, int] | None], roots: Sequence[Value],
+        reached: Sequence[Value], varying: set[Value | None], slots: Sequence[Value],
+    ) -> Stage | None:  # fmt: skip
+        """The stage of a call of the module at a path in which values were reached; `varying` are those that are others
+        in a call like it, and has those then that hang on them. None where one of them cannot be made again."""
+        blobs = {each.blob for each in slots if each.blob is not None}
+        hanging: list[Value] = []
+        derived = False
+        for value in reached:
+            if value.op == PARAM or is_random(value):
+                return None
+            if is_made_of_weights(value):
+                if not is_made_of_these(value.blob, blobs) or not can_be_remade(value.blob, blobs):
+                    return None
+                derived = True
+            elif varying.isdisjoint(value.inputs):
+                continue
+            varying.add(value)
+            hanging.append(value)
+        places: dict[int, int] = {}
+        origins: list[tuple[Origin, tuple[str, int] | None, str | None]] = []
+        for origin in (value.origin for value in hanging):
+            if id(origin) not in places:
+                places[id(origin)] = len(origins)
+                within = f"{origin.module}.".startswith(f"{path}.")
+                inside = origin.module[len(path) :] if within else None
+                origins.append((origin, numbered(origin.node), inside))
+        same = {value: value for value in reached if value not in varying}
+        values = [(value, places[id(value.origin)]) for value in hanging]
+        unknown = unknown_sizes(hanging)
+        if unknown and (unknown & unknown_sizes(varying.difference(hanging)) or any(map(says_sizes, hanging))):
+            return None  # of another stage, or used where no type tells it
+        return cls(tuple(roots), values, origins, same, slots if derived else (), list(unknown))
+
+    def again(
+        self, swaps: Mapping[Value, Value], path: str, repeated: Repeated, taken: Mapping[str, int]
+    ) -> dict[Value, Value]:
+        """`swaps` grown to the values, each with the origin that it has in a module at another path, where so many
+        names were taken."""
+        others = repeated.paths
+        made: list[Origin] = []
+        for origin, number, inside in self.origins:
+            node = origin.node
+            if number is not None:
+                base, place = number
+                place += taken.get(base, 0)
+                node = f"{base}_{place}" if place else base
+            module = origin.module if inside is None else path + inside
+            if others is not None and origin.module in others:
+                module = others[origin.module]
+            made.append(provenance(node, origin.target, module, origin.source, origin.rules))
+        new: dict[Value | None, Value | None] = {None: None, **self.same, **swaps}
+        operand = new.__getitem__
+        blobs = {old.blob: swaps[old].blob for old in self.slots}
+        known: dict[object, Blob] = {}
+        others_of = {each: dims.fresh() for each in self.unknown}
+        types: dict[int, Type] = {}
+        for value, place in self.values:
+            inputs, attributes, kind = tuple(map(operand, value.inputs)), value.attributes, value.type
+            if blobs and value.op == CONSTANT:
+                attributes = (("value", remade(attributes[0][1], blobs, known)),)
+            if others_of:
+                if id(kind) not in types:
+                    types[id(kind)] = map_dims(kind, lambda dim: dims.substitute(dim, others_of))
+                kind = types[id(kind)]
+            new[value] = vertex(value.op, inputs, attributes, value.bodies, kind, made[place])
+        del new[None]
+        return cast("dict[Value, Value]", new)
+
+
+def unknown_sizes(values: Iterable[Value | None]) -> set[sympy.Symbol]:
+    """The symbols in the types of values that stand for sizes of which nothing is known."""
+    return {symbol for each in values if each is not None for dim in dims_of(each.type) for symbol in fresh_of(dim)}
+
+
+def fresh_of(dim: dims.Dim) -> list[sympy.Symbol]:
+    """The symbols of a size that stand for what nothing is known of."""
+    return [] if type(dim) is int else [each for each in dims.symbols_of(dim) if dims.is_fresh(each)]
+
+
+UNKNOWN = dims.fresh()
+"""Any of these."""
+
+
+def says_sizes(value: Value) -> bool:
+    """Whether a value has sizes of which nothing is known among its attributes, or in its bodies."""
+    return bool(value.bodies) or (value.op == SHAPE_VECTOR and any(map(dims.is_fresh, value.attributes[0][1])))
+
+
+@attrs.frozen(eq=False)
 class TakenOver:
     """A call that was made of the values of one before it: of which module that was a call, over which `inputs`, what
     it gave and handed over and what it was answered; and what each of these values became. `below` is what the module
@@ -251,6 +359,7 @@ class Index:
     contents: dict[Value | None, np.ndarray] = attrs.field(factory=dict)
     settled: dict[Any, Any] = attrs.field(factory=dict)
     types: dict[int, tuple[Type, Any]] = attrs.field(factory=dict)
+    kinds: dict[int, tuple[Type, Any]] = attrs.field(factory=dict)
     empty: dict[int, tuple[Type, bool]] = attrs.field(factory=dict)
     closed: bool = False
     nameless: Container[str] = ()
@@ -329,15 +438,27 @@ class Index:
             return None
         if value.op == CONSTANT:
             blob = value.blob
-            return None if blob is None or blob.size > SMALL else (CONSTANT, *content_of(blob))  # a weight: by name
+            if blob is None or blob.size > SMALL:  # a weight: by itself, and what is computed of some by that
+                return None if blob is None else computing_key(blob)
+            return (CONSTANT, *content_of(blob))
         attributes = value.attributes
         if attributes and any(isinstance(each, Blob) for _, each in attributes):
             return None
-        return (value.op, tuple(map(id, inputs)), attributes and self.at(attributes), self.type_at(value.type))
+        return (value.op, tuple(map(id, inputs)), attributes and self.at(attributes), self.kind_at(value.type))
 
     def key_of(self, met: Met, values: Sequence[Value]) -> Any:
         """The key of an operator that is called with tensors which hold these values."""
         return met.content([self.same.get(v, v) for v in values], self.at(met.plain))
+
+    def kind_at(self, type_: Type) -> Any:
+        """The same, and equal for types that differ in sizes of which nothing is known: what an operator gives of the
+        same operands has the same ones, though it has other symbols for them each time."""
+        known = self.kinds.get(id(type_))
+        if known is None:
+            unknown = {symbol: UNKNOWN for dim in dims_of(type_) for symbol in fresh_of(dim)}
+            plain = map_dims(type_, lambda dim: dims.substitute(dim, unknown)) if unknown else type_
+            known = self.kinds[id(type_)] = (type_, self.type_at(plain))
+        return known[1]
 
     def type_at(self, type_: Type) -> Any:
         """What a type is at the point; equal for equal types."""

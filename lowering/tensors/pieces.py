@@ -9,7 +9,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const, op
-from irkit.core.blobs import Blob
+from irkit.core.blobs import computed_blob
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType, same_types
 from irkit.dims import Dim
@@ -105,8 +105,7 @@ def computed_weight(
     held = [blob for blob in blobs if blob is not None]
     if len(held) < len(blobs):
         return None
-    load = lambda: function(*(blob.read() for blob in held))  # noqa: E731
-    return const(Blob(held[0].dtype, tuple(shape), load, name, of=tuple(held)))
+    return const(computed_blob(held[0].dtype, tuple(shape), function, held, name))
 
 
 def per_axis(values: Any, rank: int) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from irkit.build import const, op
-from irkit.core.blobs import Blob
+from irkit.core.blobs import Blob, transposed_blob
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, Tuple, Type
 from irkit.errors import EvaluateError
@@ -133,11 +133,6 @@ def transposed_constant(matrix: Value) -> Value:
     if blob is None:
         raise EvaluateError(f"{matrix!r} is not a constant", hint="ask whether it has a blob first")
     return const(transposed_blob(blob))
-
-
-def transposed_blob(blob: Blob) -> Blob:
-    """The content of a matrix transposed, without a copy of it."""
-    return Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob)
 
 
 @rule(one_of("Transpose")(constant("c").once()))

@@ -11,23 +11,23 @@ follows. It finds next to nothing to do in the stretches, which is what makes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 
 from irkit.core import walk
-from irkit.core.blobs import Blob, computed_blob
+from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value, constant, param, vertex
 from irkit.core.origins import Origin, provenance
+from irkit.core.remade_blobs import can_be_remade, is_made_of, remade
 from irkit.core.types import Tensor, dims_of
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.dims import symbols_of
 from irkit.rewriting.driver import symbols_of as symbols_bound
 from irkit.rewriting.firings import Firing, Told
 from passes.analysis.questions import UnreadError
-from passes.rules.constants import transposed_blob
 from passes.whole_graph.layer_search import Layers, changes, layers_of
 
 Rewriting = Callable[[Graph, Told | None], Graph]
@@ -230,50 +230,3 @@ def moved(origin: Origin, there: Origin) -> Origin:
     if origin.rules == there.rules:
         return there
     return provenance(there.node, there.target, there.module, there.source, origin.rules, there.notes)
-
-
-def below(blob: Blob) -> Iterator[Blob]:
-    """The contents that another is made of, as far as it tells."""
-    yield from blob.of
-    yield from blob.parts
-    if blob.turned is not None:
-        yield blob.turned
-
-
-def is_made_of(blob: Blob, slots: Mapping[Blob, Value]) -> bool:
-    """Whether a content is one of the slots, or made of one."""
-    return blob in slots or any(is_made_of(each, slots) for each in below(blob))
-
-
-def can_be_remade(blob: Blob, slots: Mapping[Blob, Value]) -> bool:
-    """Whether a content can be made of other weights: one of the slots, one transposed, or what is computed of some by
-    a function that is known, and has a name only where that is the name of one."""
-    if blob in slots or not is_made_of(blob, slots):
-        return True
-    if blob.parts or not all(can_be_remade(each, slots) for each in below(blob)):
-        return False
-    named = not blob.name or any(blob.name == each.name for each in slots)
-    return named if blob.compute is not None else blob.turned is not None and not blob.of
-
-
-def remade(blob: Blob, blobs: Mapping[Blob, Blob], known: dict[object, Blob]) -> Blob:
-    """A content that can be remade, of other weights: `blobs` has that which each of the slots is now, and `known` what
-    was made already, so that of weights that are one it is one, too."""
-    if blob in blobs:
-        return blobs[blob]
-    if not blob.of and blob.turned is None:
-        return blob
-    made = [remade(each, blobs, known) for each in below(blob)]
-    key = (blob, *[each.key for each in made])
-    found = known.get(key)
-    if found is None:
-        found = known[key] = made_of(blob, made, blobs)
-    return found
-
-
-def made_of(blob: Blob, others: Sequence[Blob], blobs: Mapping[Blob, Blob]) -> Blob:
-    """A content, made of others than it was."""
-    if blob.compute is None:
-        return transposed_blob(others[0])
-    name = next((new.name for old, new in blobs.items() if old.name == blob.name), "") if blob.name else ""
-    return computed_blob(blob.dtype, blob.shape, blob.compute, others, name)
