@@ -325,13 +325,14 @@ def is_of_torch(function: types.FunctionType) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def names_read(code: types.CodeType) -> frozenset[str]:
-    """The names in a code, and those that it hands to `getattr`, which is among them only if it hands over others."""
+    """The names in a code, and those that it hands to `getattr`, which is among them only if it hands over others, for
+    other things than the module itself that it is a method of."""
     if "getattr" not in code.co_names:
         return frozenset(code.co_names)
     steps, found, told = list(dis.get_instructions(code)), set(code.co_names) - {"getattr"}, True
     for place in (index for index, each in enumerate(steps) if each.argval == "getattr"):
         name = name_handed_over(steps[place + 1 :])
-        told = told and name is not None
+        told = told and (name is not None or is_of_itself(steps[place + 1 : place + 3], code))
         found.add(str(name))
     return frozenset(found) if told else frozenset((*found, "getattr"))
 
@@ -347,6 +348,12 @@ def name_handed_over(steps: Sequence[dis.Instruction]) -> str | None:
     call = rest[count - 2] if len(rest) >= count - 1 else name
     whole = call.opname in ("PRECALL", "CALL") and call.arg == count
     return name.argval if whole and name.opname == "LOAD_CONST" and isinstance(name.argval, str) else None
+
+
+def is_of_itself(steps: Sequence[dis.Instruction], code: types.CodeType) -> bool:
+    """Whether two steps hand over what a method is of, as its first argument is called, and then a variable."""
+    itself = code.co_varnames[:1] == ("self",) and len(steps) > 1 and steps[1].opname in PLAIN
+    return itself and steps[0].opname == "LOAD_FAST" and steps[0].argval == "self"
 
 
 PLAIN = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")
