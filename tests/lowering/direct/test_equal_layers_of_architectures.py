@@ -24,9 +24,7 @@ IDS = {0: "batch", 1: "seq"}
 def moe(config: type) -> Callable[[], Any]:
     """What makes a decoder whose layers choose among experts."""
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2, "num_key_value_heads": 1}
-    made = config(
-        num_hidden_layers=5, head_dim=16, num_local_experts=3, num_experts_per_tok=2, **sizes, **WORDS, **more
-    )
+    made = config(num_hidden_layers=5, head_dim=16, num_local_experts=3, num_experts_per_tok=2, **sizes, **WORDS)
     return lambda: transformers.AutoModelForCausalLM.from_config(made)
 
 
