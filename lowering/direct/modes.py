@@ -6,9 +6,10 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -261,8 +262,8 @@ class Functions(OfTracer, TorchFunctionMode):
         TorchFunctionMode.__init__(self)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.cat and (whole := joined(self.own, *args, **(kwargs or {}))) is not None:
-            return whole
+        if func in AT_ONCE and (made := AT_ONCE[func](self.own, *args, **(kwargs or {}))) is not None:
+            return made
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
@@ -458,15 +459,36 @@ def is_transformed(given: Any) -> bool:
     return isinstance(given, list | tuple) and any(map(is_transformed, given))
 
 
+def tensor_of_numbers(_: Tracer, data: Any, **more: Any) -> Any:
+    """torch.tensor of a number, or of a list of a few, without what torch calls meanwhile, which does nothing; None
+    where anything in it hangs on what is traced."""
+    held = data if type(data) in (list, tuple) else [data]
+    plain = len(held) <= FEW and all(type(each) in (int, float, bool) for each in held)
+    if not plain or more.get("requires_grad") or is_taken_apart(()):
+        return None
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return torch.tensor(data, **more)
+
+
+FEW = 64
+
+
 def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     """torch.cat of traced tensors, met without the way through torch's dispatcher, which a cache would take twice for
     each layer and run; None where anything may stand between."""
-    if more or type(dim) is not int or type(tensors) not in (tuple, list) or {*map(type, tensors)} != {Traced}:
+    if more or type(dim) is not int or type(tensors) not in (tuple, list):
+        return None
+    kinds = {*map(type, tensors)}
+    if Traced not in kinds or not kinds <= {Traced, torch.Tensor}:
         return None
     apart = torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0  # type: ignore[attr-defined]
     if apart or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
     return met(tracer, torch.ops.aten.cat.default, ([*tensors], dim) if dim else ([*tensors],), {})
+
+
+AT_ONCE: Mapping[Any, Callable[..., Any]] = MappingProxyType({torch.cat: joined, torch.tensor: tensor_of_numbers})
+"""What a cache calls twice for each layer and run, met without the way through torch's dispatcher where that can be."""
 
 
 # ---------------------------------------------- `x[i]` and `x[i] = y`, with numbers that vary
