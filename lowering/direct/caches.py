@@ -28,6 +28,7 @@ from lowering.capture.inputs.objects import (
     Mark,
     Shadow,
     are_objects,
+    identity_tells,
     is_asked_only,
     shadowed,
     unmarked,
@@ -348,9 +349,9 @@ class Asking:
         if self.answering or not any(each is holder for level in self.levels for each in level.objects):
             return held
         kind = type(held)
-        if kind in ASKED and not any(
-            isinstance(each, torch.Tensor) for each in (held.values() if kind is dict else held)
-        ):
+        inside = held.values() if kind is dict else held if kind is list else ()
+        plain = kind in ASKED and not any(isinstance(each, torch.Tensor) for each in inside)
+        if plain and not identity_tells(tuple(dict.fromkeys(map(type, self.levels[0].module.modules())))):
             return ASKED[kind].of(held, partial(self.asked_of, holder, name), self.fail)
         self.fail()
         return held
