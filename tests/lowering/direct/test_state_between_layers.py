@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import irkit
 from lowering.direct import equal_modules
+from tests.fuzz.equal_layers import faults, text_of
 
 FLAG = False
 BOX = [False]
@@ -231,3 +234,9 @@ def test_layers_that_read_of_what_they_are_handed_are_taken_over(kind: str, monk
     assert len(taken) >= 6
     x = torch.randn(4, 80)
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_layers_are_right_whatever_they_are_handed(seed: int) -> None:
+    assert not [*faults(seed)], text_of(seed)
