@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from lowering.capture.inputs.alike import SIMPLE, functions_of
-from lowering.capture.inputs.variables import ABSENT, names_in
+from lowering.capture.inputs.variables import ABSENT
 
 
 class Mark:
@@ -313,9 +313,17 @@ def codes_of(modules: tuple[type, ...]) -> list[types.CodeType]:
         each = pending.pop()
         if each.__code__ not in found:
             found[each.__code__] = None
-            named = (each.__globals__.get(name) for name in names_in(each.__code__))
+            named = (each.__globals__.get(name) for name in globals_read(each.__code__))
             pending += [held for held in named if inspect.isfunction(held) and not is_of_torch(held)]
     return list(found)
+
+
+@lru_cache(maxsize=1 << 12)
+def globals_read(code: types.CodeType) -> tuple[str, ...]:
+    """The global names that a code reads, and those inside it."""
+    own = [each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"]
+    inner = (name for each in code.co_consts if isinstance(each, types.CodeType) for name in globals_read(each))
+    return tuple(dict.fromkeys((*own, *inner)))
 
 
 def is_of_torch(function: types.FunctionType) -> bool:
