@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from lowering.capture.inputs.alike import SIMPLE, functions_of
-from lowering.capture.inputs.variables import ABSENT
+from lowering.capture.inputs.variables import ABSENT, is_filled
 
 
 class Mark:
@@ -288,34 +288,48 @@ def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
 @lru_cache(maxsize=1 << 10)
 def names_read_by(modules: tuple[type, ...]) -> frozenset[str]:
     """The names that modules of these classes read, and the functions that they call by name."""
-    return frozenset(name for code in codes_of(modules) for name in names_read(code))
+    codes = (code for function in functions_called(modules) for code in codes_inside(function.__code__))
+    return frozenset(name for code in codes for name in names_read(code))
 
 
 @lru_cache(maxsize=1 << 10)
 def identity_tells(modules: tuple[type, ...]) -> bool:
-    """Whether modules of these classes may ask whether two objects, of which none is None or such, are one."""
-    for code in codes_of(modules):
-        steps = list(dis.get_instructions(code))
-        for before, each in itertools.pairwise(steps):
-            if each.opname == "IS_OP" and not (before.opname == "LOAD_CONST" and isinstance(before.argval, SINGLE)):
-                return True
+    """Whether modules of these classes may ask whether two objects are one of which none is a class, a function, or
+    None and such."""
+    for function in functions_called(modules):
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        around = {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
+        for code in codes_inside(function.__code__):
+            for before, each in itertools.pairwise(dis.get_instructions(code)):
+                known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": around}.get(before.opname, {})
+                held = before.argval if before.opname == "LOAD_CONST" else known.get(before.argval, ABSENT)
+                if each.opname == "IS_OP" and not isinstance(held, SINGLE):
+                    return True
     return False
 
 
-SINGLE = (type(None), bool, type(Ellipsis))
+SINGLE = (type(None), bool, type(Ellipsis), type, types.FunctionType)
+
+
+def codes_inside(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code, and those of the functions and comprehensions in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from codes_inside(each)
 
 
 @lru_cache(maxsize=1 << 10)
-def codes_of(modules: tuple[type, ...]) -> list[types.CodeType]:
-    """The code of modules of these classes, and of the functions that it calls by name."""
-    pending, found = list(functions_of(modules)), dict[types.CodeType, None]()
+def functions_called(modules: tuple[type, ...]) -> list[types.FunctionType]:
+    """The functions of modules of these classes, and those that they call by name."""
+    pending, found = list(functions_of(modules)), dict[types.CodeType, types.FunctionType]()
     while pending:
         each = pending.pop()
         if each.__code__ not in found:
-            found[each.__code__] = None
+            found[each.__code__] = each
             named = (each.__globals__.get(name) for name in globals_read(each.__code__))
             pending += [held for held in named if inspect.isfunction(held) and not is_of_torch(held)]
-    return list(found)
+    return list(found.values())
 
 
 @lru_cache(maxsize=1 << 12)
