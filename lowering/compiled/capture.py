@@ -27,7 +27,8 @@ class Capture:
     """A program of a model, with the session that runs it. `snapshot` is what the model was made of, `weights` are
     those whose numbers are in the graph, `live` the tensors that are its state, by name: they are read at each call,
     and what is written goes into them. Of `gradients`, by name too, that are those of the tensors that get them, at
-    each call those that are there then."""
+    each call those that are there then; those that are `replaced` become others, and the `dropped` tensors have none
+    after a call. `asking` says of each argument of the call that was captured whether gradients are asked for it."""
 
     program: Program
     session: Any
@@ -37,10 +38,12 @@ class Capture:
     schedules: tuple[Schedule, ...]
     is_random: bool
     gradients: Mapping[str, torch.Tensor]
+    replaced: frozenset[str]
+    asking: tuple[bool, ...]
 
     @classmethod
-    def of(cls, model: Any, program: Program, threads: int) -> Capture:
-        """The capture of a program that was just made of a model."""
+    def of(cls, model: Any, program: Program, threads: int, leaves: Sequence[Any]) -> Capture:
+        """The capture of a program that was just made of a model, called with these arguments."""
         options = quiet_options()
         options.intra_op_num_threads = threads
         session = graph_session(program.watched, CPU, options, program.opset)
@@ -50,8 +53,9 @@ class Capture:
         summed = {id(total): tensor for tensor, total in program.lowered.training.sums}
         summed |= {id(each.grad): each for each in leaves_of(as_module(model), met) if each.grad is not None}
         gradients = {name: summed[id(each)] for name, each in live.items() if id(each) in summed}
-        begin(program.lowered.training)
         training = program.lowered.training
+        begin(training)
+        replaced = frozenset(name for name, each in live.items() if id(each) in training.replaced)
         looked_up = {
             (id(s.scheduler.optimizer.param_groups[number]), key)
             for s in training.schedules
@@ -59,7 +63,8 @@ class Capture:
         }
         snapshot = Snapshot.of(as_module(model), training.optimizers, looked_up)
         is_drawn = any(map(is_random, program.graph.order))
-        return cls(program, session, snapshot, Weights.of(inside), live, training.schedules, is_drawn, gradients)
+        kept = (snapshot, Weights.of(inside), live, training.schedules, is_drawn, gradients, replaced)
+        return cls(program, session, *kept, tuple(map(asks_for_gradients, leaves)))
 
     def holds(self) -> bool:
         """Whether the model is what it was, its weights where they are in the graph, and its schedulers as far as the
@@ -81,7 +86,11 @@ class Capture:
         """The model's result. Raises ContractError for a call that the program is not right for; nothing is written
         then."""
         program = self.program
-        live = {**self.live, **{name: gradient_of(tensor) for name, tensor in self.gradients.items()}}
+        found = {
+            name: tensor.detach() if name in self.replaced else gradient_of(tensor)  # one of its type, which is not read
+            for name, tensor in self.gradients.items()
+        }
+        live = {**self.live, **found}
         feeds = program.feeds(tuple(args), dict(kwargs), live)
         values = {name: ort_value(array) for name, array in program.narrowed(feeds).items()}
         try:
@@ -116,6 +125,8 @@ class Capture:
         live: Mapping[str, torch.Tensor],
     ) -> None:
         """Puts new contents where they belong: into state, into gradients, and into arguments."""
+        for each in self.program.lowered.training.dropped:
+            each.grad = None
         if not after:
             return
         captured = self.program.lowered.captured
@@ -124,9 +135,17 @@ class Capture:
             targets |= dict(zip(captured.input_names, captured.leaves_of(tuple(args), kwargs), strict=True))
         with torch.no_grad():
             for name, content in after.items():
+                if name in self.replaced:
+                    self.gradients[name].grad = content.clone()
+                    continue
                 targets[name].copy_(content)
                 if name in self.gradients:
                     self.gradients[name].grad = targets[name]
+
+
+def asks_for_gradients(leaf: Any) -> bool:
+    """Whether a call asks for gradients for an argument."""
+    return isinstance(leaf, torch.Tensor) and leaf.requires_grad
 
 
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor:

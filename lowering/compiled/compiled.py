@@ -16,7 +16,7 @@ import torch
 from irkit.errors import ContractError, EvaluateError, IrkitError, StaleError
 from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import name_of
-from lowering.compiled.capture import Capture
+from lowering.compiled.capture import Capture, asks_for_gradients
 from lowering.compiled.gradients import later_gradients
 from lowering.compiled.sizes import Seen, Shapes, Varying
 from lowering.dynamo.backend import tell_assumptions
@@ -100,7 +100,10 @@ class Compiled:
 
     def run(self, capture: Capture, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any] | None:
         """(the result,) of a capture; None where gradients are asked for that it cannot have."""
-        if not torch.is_grad_enabled() or capture.program.lowered.captured.records:
+        records = capture.program.lowered.captured.records
+        if records and self.goes_beyond(capture, args, kwargs):
+            return (self.model(*args, **kwargs),)
+        if records or not torch.is_grad_enabled():
             return (self.stepped(capture, args, kwargs),)
         with register_classes(args, kwargs):
             given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
@@ -112,6 +115,21 @@ class Compiled:
             self.tell(why)
             return (self.model(*args, **kwargs),)
         return (later_gradients(self.model, capture, args, kwargs),)
+
+    def goes_beyond(self, capture: Capture, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a call that computes gradients leaves some at its arguments, or at what these were computed from,
+        which is said. Raises ContractError where the capture was made for arguments that ask for others."""
+        with register_classes(args, kwargs):
+            leaves = pytree.tree_leaves((args, kwargs))
+        asking = tuple(map(asks_for_gradients, leaves))
+        if not any(asking) and not any(capture.asking):
+            return False
+        if asking != capture.asking:
+            raise ContractError("gradients are asked for other arguments than those of the capture")
+        left = capture.program.lowered.training.arguments
+        if left:
+            self.tell(f"it leaves a gradient at {left[0]}")
+        return bool(left)
 
     def stepped(self, capture: Capture, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The result of a capture, after which the schedulers themselves, and what other captures know of them, are as
@@ -159,7 +177,7 @@ class Compiled:
         """A capture for a call, by one run of the model. Weights that were written since an earlier capture are inputs
         of this one. Raises IrkitError where the model cannot be captured or lowered."""
         start, self.count = time.perf_counter(), self.count + 1
-        options = self.options.export
+        options = attrs.evolve(self.options.export, gradients=True)
         distinct = [x.view_as(x) if isinstance(x, torch.Tensor) and not x.is_leaf else x for x in leaves]
         names = {} if self.options.dynamic is False else seen.varying()
         if self.options.dynamic and not names:
@@ -170,7 +188,7 @@ class Compiled:
             options = attrs.evolve(options, live=True)
             self.captures = tuple(capture for capture in self.captures if capture.weights.hold())
         program = export_model(self.model, tuple(args), dict(kwargs), options)
-        made = Capture.of(self.model, program, self.options.threads)
+        made = Capture.of(self.model, program, self.options.threads, leaves)
         tell_assumptions(program.watched)
         LOG.info(
             "captured %s, %d operators, in %.3f s", name_of(self.model), len(program.ready), time.perf_counter() - start

@@ -73,6 +73,7 @@ from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex,
 from lowering.tensors.promotion import truth
 
 HOW = "traced directly"
+LEFT = "the model, when it is called, leaves a gradient at {}, and the program does not"
 CONSTANTS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format)
 """What a result may be beside tensors, as it is."""
 
@@ -133,7 +134,8 @@ def run(
     outside = Outside()
     runs: list[Run] = []
     likes = likes_of(request.parts) if trial is None else trial.before.tracer.likes
-    training = Training.of(request.module, request.parts) if trial is None else trial.before.training
+    leaves = request.options.gradients
+    training = Training.of(request.module, request.parts, leaves) if trial is None else trial.before.training
     while True:
         try:
             how = (keep_sizes, at_once, for_tracer, varying)
@@ -206,6 +208,9 @@ def run_once(
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before)
+    for each, leaf in zip(inputs.given, request.leaves, strict=True) if training.records else ():
+        if isinstance(each, Traced) and leaf.value.requires_grad:
+            each.requires_grad_()
     with ExitStack() as blocks:
         keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
         chooses = partial(chosen_module, tracer)
@@ -227,7 +232,7 @@ def run_once(
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
-        rebind_gradients(tracer, training)
+        replaced, arguments = rebind_gradients(tracer, training), arguments_left(inputs, training)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised) for each in results):
@@ -237,7 +242,8 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    changed = (*begun.in_words(attributes), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python))
+    training = attrs.evolve(training, replaced=replaced, dropped=tuple(begun.dropped), arguments=arguments)
+    changed = (*begun.in_words(attributes), *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python))
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
     return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
 
@@ -251,12 +257,22 @@ def rebind_buffers(tracer: Tracer, request: Request) -> None:
                 rebind(tracer, name, before[name], buffer)
 
 
-def rebind_gradients(tracer: Tracer, training: Training) -> None:
-    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first."""
+def rebind_gradients(tracer: Tracer, training: Training) -> frozenset[int]:
+    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first. The
+    identities of those that it drops."""
+    found: set[int] = set()
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         for parameter, total in training.sums:
             if parameter.grad is not None and parameter.grad is not total:
                 rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
+                found.add(id(total))
+    return frozenset(found)
+
+
+def arguments_left(inputs: Inputs, training: Training) -> tuple[str, ...]:
+    """The names of the inputs that the model leaves gradients at."""
+    given = [each for each in inputs.given if isinstance(each, Traced)] if training.records else []
+    return tuple(each.handle.name for each in given if each.requires_grad and each.grad is not None)
 
 
 def with_tensors(

@@ -25,6 +25,10 @@ class Leaves:
         found = [(t, t.grad, t.requires_grad, t._backward_hooks, t._post_accumulate_grad_hooks) for t in tensors]
         return cls(found, [(table, dict(table)) for each in found for table in each[3:] if table is not None])
 
+    def dropped(self, gained: set[int]) -> list[torch.Tensor]:
+        """The tensors that have no gradient now, and had one before, or `gained` one since."""
+        return [t for t, before, *_ in self.tensors if t.grad is None and (before is not None or id(t) in gained)]
+
     def put_back(self, noted: set[int], spent: set[int]) -> tuple[list[torch.Tensor], int]:
         """Has the tensors be as they were. (those that are left with another gradient, but for those whose gradients
         are `spent` by a step and are dropped, as `noted`, before; of how many it is others whether they get one)."""

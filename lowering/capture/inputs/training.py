@@ -29,7 +29,10 @@ class Training:
 
     `schedules` are its schedulers. `records` says that the model is run with gradients recorded: it asks for them
     outside of `torch.enable_grad()`. `sums` are parameters at which the model leaves other gradients than it finds,
-    each with what it finds: the zeros that it adds them to in the first call where there is none.
+    each with what it finds: the zeros that it adds them to in the first call where there is none. `leaves` says that
+    these are all at which it leaves some, those too that the next call drops; of what it finds, `replaced` has the
+    identities of what it drops, and `dropped` the parameters that it leaves without one. `arguments` are the inputs
+    that it leaves gradients at, by name.
     """
 
     optimizers: tuple[Optimizer, ...] = ()
@@ -37,9 +40,13 @@ class Training:
     schedules: tuple[Schedule, ...] = ()
     records: bool = False
     sums: tuple[tuple[torch.Tensor, torch.Tensor], ...] = ()
+    leaves: bool = False
+    replaced: frozenset[int] = frozenset()
+    dropped: tuple[torch.Tensor, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, module: torch.nn.Module, parts: Parts | None = None) -> Training:
+    def of(cls, module: torch.nn.Module, parts: Parts | None = None, leaves: bool = False) -> Training:
         """The optimizers of a module, with what they begin with; `parts` are what was found of the module already."""
         held = (parts or Parts.of(module)).around.training
         schedulers = [each for each in held if isinstance(each, LRScheduler)]
@@ -47,7 +54,7 @@ class Training:
         schedulers = [each for each in schedulers if not any(each is part for part in inner)]
         steered = [getattr(each, "optimizer", None) for each in schedulers]
         found = tuple(dict.fromkeys(v for v in (*held, *steered) if isinstance(v, Optimizer)))
-        return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)))
+        return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)), leaves=leaves)
 
     @classmethod
     def present(cls, module: torch.nn.Module, parts: Parts) -> Training:
@@ -149,10 +156,13 @@ def training_state_kept(
         parameter.grad = total
     noted: set[int] = set()
     spent: set[int] = set()
+    watched = parameters if training is not None and training.leaves and training.records else []
     try:
-        with calls_noted(found, noted, spent):
+        with calls_noted(found, noted, spent), gained_by(watched) as gained:
             yield begun
     finally:
+        begun.dropped += leaves.dropped(gained) if watched else []
+        spent = set() if watched else spent
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
@@ -171,12 +181,13 @@ def training_state_kept(
 class Begun:
     """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
     to which the next call would add; `settings` of optimizers are numbers that the model sets, and `flags` counts
-    whether some begin or cease to get gradients."""
+    whether some begin or cease to get gradients. The `dropped` parameters are left without theirs."""
 
     optimizers: list[str] = attrs.field(factory=list)
     settings: list[str] = attrs.field(factory=list)
     gradients: list[torch.Tensor] = attrs.field(factory=list)
     flags: int = 0
+    dropped: list[torch.Tensor] = attrs.field(factory=list)
 
     def in_words(self, attributes: Sequence[str]) -> Iterator[str]:
         """That and the attributes which a run sets, as notes: no call of a program does either."""
@@ -237,6 +248,22 @@ def calls_noted(optimizers: Iterable[Optimizer], noted: set[int], spent: set[int
             each.remove()
         for each in own:
             del each.__dict__["zero_grad"]
+
+
+@contextmanager
+def gained_by(parameters: Iterable[torch.Tensor]) -> Iterator[set[int]]:
+    """A block that is given the identities of the parameters that get a gradient in it."""
+    gained: set[int] = set()
+    hooks = [
+        each.register_post_accumulate_grad_hook(lambda parameter: gained.add(id(parameter)))
+        for each in parameters
+        if each.requires_grad and each.is_leaf
+    ]
+    try:
+        yield gained
+    finally:
+        for each in hooks:
+            each.remove()
 
 
 def contents_kept(module: torch.nn.Module, training: Training) -> AbstractContextManager[None]:
