@@ -87,7 +87,7 @@ class Capture:
         then."""
         program = self.program
         found = {
-            name: tensor.detach() if name in self.replaced else gradient_of(tensor)  # one of its type, which is not read
+            name: tensor.detach() if name in self.replaced else gradient_of(tensor)  # of one type, and not read
             for name, tensor in self.gradients.items()
         }
         live = {**self.live, **found}

@@ -26,6 +26,8 @@ from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import pytree
 
 LOG = logging.getLogger("irkit.compile")
+FIRSTS = 3
+"""So many calls may be the first step of an optimizer: it may have several groups, for which the steps begin apart."""
 KINDS = 64
 """So many kinds of calls are remembered."""
 
@@ -43,11 +45,12 @@ class Options:
 
 @attrs.frozen(eq=False)
 class Kind:
-    """What is known of calls of one structure: the sizes that they came with, and why they run in torch; empty where
-    they do not."""
+    """What is known of calls of one structure: the sizes that they came with, why they run in torch, empty where they
+    do not, and how many so far were the first step of an optimizer."""
 
     seen: Seen = attrs.field(factory=Seen)
     refused: str = ""
+    begun: int = 0
 
 
 class Compiled:
@@ -164,6 +167,9 @@ class Compiled:
             capture = self.captured(args, kwargs, leaves, spec, seen)
         except IrkitError as error:
             return self.left(key, kind, error.what, error)
+        begins = capture.program.lowered.training.begins
+        if begins:
+            return self.first_step(key, attrs.evolve(kind, begun=kind.begun + 1), begins[0])
         self.remember(key, Kind(seen))
         self.captures = (capture, *self.captures)[: self.options.captures]
         try:
@@ -194,7 +200,7 @@ class Compiled:
             "captured %s, %d operators, in %.3f s", name_of(self.model), len(program.ready), time.perf_counter() - start
         )
         for note in program.report.notes:
-            if "the program does not" in note or "first step of" in note:
+            if "the program does not" in note:
                 LOG.warning("%s: %s", name_of(self.model), note)
         return made
 
@@ -206,6 +212,15 @@ class Compiled:
             raise error or ContractError(f"{name_of(self.model)} cannot be compiled: {why}")
         self.remember(key, attrs.evolve(kind, refused=why))
         self.tell(why)
+
+    def first_step(self, key: str, kind: Kind, name: str) -> None:
+        """Has torch make the first step of an optimizer, which begins with what its captures go on from. One that
+        begins at each call, as far as a capture can tell, is left to torch."""
+        why = f"it is the first step of {name}, which begins with what hangs on its gradients"
+        if kind.begun >= FIRSTS:
+            return self.left(key, kind, f"each call is, to a capture, the first step of {name}", None)
+        self.remember(key, kind)
+        return self.tell(why)
 
     def remember(self, key: str, kind: Kind) -> None:
         """Keeps what is known of calls of a kind, of the last kinds."""

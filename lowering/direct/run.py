@@ -192,25 +192,12 @@ def run_once(
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
-    names = parts.names
-    known_names = {**names, **training.names({**parts.around.names, **names}, names), **request.weights.names}
-    tracer = Tracer(request.options, known_names, request.weights)
-    at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
-    tracer.begin(sizes, {**request.ranges, **at})
-    tracer.outside, tracer.likes = outside, likes
-    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer, tracer.asked.varying = how
-    keep_sizes = tracer.asked.keeps
-    if trial is not None:
-        tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
-        tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)
-        tracer.told = trial.before.tracer.told
+    tracer = tracer_for(request, sizes, outside, how, trial, training)
+    tracer.likes, keep_sizes = likes, tracer.asked.keeps
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
-    inputs = inputs_of(tracer, request, examples, before)
-    for each, leaf in zip(inputs.given, request.leaves, strict=True) if training.records else ():
-        if isinstance(each, Traced) and leaf.value.requires_grad:
-            each.requires_grad_()
+    inputs = inputs_of(tracer, request, examples, before, training.records)
     with ExitStack() as blocks:
         keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
         chooses = partial(chosen_module, tracer)
@@ -232,7 +219,8 @@ def run_once(
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
-        replaced, arguments = rebind_gradients(tracer, training), arguments_left(inputs, training)
+        arguments = arguments_left(inputs)
+        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training), arguments=arguments)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised) for each in results):
@@ -242,10 +230,31 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    training = attrs.evolve(training, replaced=replaced, dropped=tuple(begun.dropped), arguments=arguments)
-    changed = (*begun.in_words(attributes), *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python))
+    training = attrs.evolve(training, dropped=tuple(begun.dropped), begins=tuple(begun.optimizers))
+    noted = *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python)
+    changed = (*begun.in_words(attributes), *noted)
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
     return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
+
+
+def tracer_for(
+    request: Request, sizes: Mapping[str, int], outside: Outside,
+    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str]], trial: Trial | None, training: Training,
+) -> Tracer:  # fmt: skip
+    """The tracer of one run, before it has met anything."""
+    parts = request.parts
+    names = parts.names
+    known_names = {**names, **training.names({**parts.around.names, **names}, names), **request.weights.names}
+    tracer = Tracer(request.options, known_names, request.weights)
+    at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
+    tracer.begin(sizes, {**request.ranges, **at})
+    tracer.outside = outside
+    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer, tracer.asked.varying = how
+    if trial is not None:
+        tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
+        tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)
+        tracer.told = trial.before.tracer.told
+    return tracer
 
 
 def rebind_buffers(tracer: Tracer, request: Request) -> None:
@@ -269,10 +278,10 @@ def rebind_gradients(tracer: Tracer, training: Training) -> frozenset[int]:
     return frozenset(found)
 
 
-def arguments_left(inputs: Inputs, training: Training) -> tuple[str, ...]:
+def arguments_left(inputs: Inputs) -> tuple[str, ...]:
     """The names of the inputs that the model leaves gradients at."""
-    given = [each for each in inputs.given if isinstance(each, Traced)] if training.records else []
-    return tuple(each.handle.name for each in given if each.requires_grad and each.grad is not None)
+    given = [each for each in inputs.given if isinstance(each, Traced) and each.requires_grad]
+    return tuple(each.handle.name for each in given if each.grad is not None)
 
 
 def with_tensors(
@@ -303,9 +312,11 @@ def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor)
 # ---------------------------------------------------------------------------------------------- inputs
 
 
-def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before: Inputs | None = None) -> Inputs:
+def inputs_of(
+    tracer: Tracer, request: Request, examples: Sequence[Any], before: Inputs | None = None, records: bool = False
+) -> Inputs:
     """What the model is called with: traced tensors, symbolic numbers, and constants as they are; over the parameters
-    of the run before, in a trial."""
+    of the run before, in a trial. Where gradients are recorded, those tensors get some that do in the example."""
     found = Inputs([], [], [])
     made = iter([]) if before is None else iter(value for _, value in before.params)
     types: dict[Tensor, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
@@ -314,7 +325,8 @@ def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before:
             refuse_layout(value)
             type_ = Tensor(DTYPES[value.dtype], shape)
             type_ = types.setdefault(type_, type_)
-            found.given.append(parameter(tracer, found, leaf.name, value, type_, next(made, None)))
+            given = parameter(tracer, found, leaf.name, value, type_, next(made, None))
+            found.given.append(given.requires_grad_() if records and leaf.value.requires_grad else given)
         elif shape is not None and type(shape) is not int:
             scalar = next(made, param(Tensor(DType.INT64, ())))
             found.params.append((Port(leaf.name, "input", getattr(shape, "name", "")), scalar))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -10,16 +9,14 @@ from typing import Any
 
 import attrs
 import torch
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.containers import containers, differs, restore
 from lowering.capture.inputs.contents import Parts
+from lowering.capture.inputs.first_steps import Damping, State, dampings_of, first_state, first_steps_told
 from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.schedules import Schedule
-
-State = Mapping[Any, Mapping[str, Any]]
-"""What an optimizer keeps, by parameter and name."""
 
 
 @attrs.frozen(eq=False)
@@ -27,8 +24,10 @@ class Training:
     """The optimizers that a module or function holds, and what each begins with for parameters that it has made no step
     of yet: what it would keep of these at the beginning of its first step.
 
-    `schedules` are its schedulers. `records` says that the model is run with gradients recorded: it asks for them
-    outside of `torch.enable_grad()`. `sums` are parameters at which the model leaves other gradients than it finds,
+    `schedules` are its schedulers, `dampings` groups of SGD whose first step is to come; `begins` are optimizers, in
+    words, that each call of the program is the first step of. `records` says that the model is run with gradients
+    recorded: it asks for them outside of `torch.enable_grad()`. `sums` are parameters at which the model leaves other
+    gradients than it finds,
     each with what it finds: the zeros that it adds them to in the first call where there is none. `leaves` says that
     these are all at which it leaves some, those too that the next call drops; of what it finds, `replaced` has the
     identities of what it drops, and `dropped` the parameters that it leaves without one. `arguments` are the inputs
@@ -38,6 +37,8 @@ class Training:
     optimizers: tuple[Optimizer, ...] = ()
     starts: tuple[State, ...] = ()
     schedules: tuple[Schedule, ...] = ()
+    dampings: tuple[Damping, ...] = ()
+    begins: tuple[str, ...] = ()
     records: bool = False
     sums: tuple[tuple[torch.Tensor, torch.Tensor], ...] = ()
     leaves: bool = False
@@ -54,7 +55,10 @@ class Training:
         schedulers = [each for each in schedulers if not any(each is part for part in inner)]
         steered = [getattr(each, "optimizer", None) for each in schedulers]
         found = tuple(dict.fromkeys(v for v in (*held, *steered) if isinstance(v, Optimizer)))
-        return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)), leaves=leaves)
+        starts = tuple(first_state(each, not leaves) for each in found)
+        dampings = tuple(d for each, start in zip(found, starts, strict=True) for d in dampings_of(each, start))
+        schedules = tuple(map(Schedule.of, schedulers))
+        return cls(found, starts, schedules, dampings=dampings, leaves=leaves)
 
     @classmethod
     def present(cls, module: torch.nn.Module, parts: Parts) -> Training:
@@ -87,6 +91,7 @@ class Training:
             free.add(found[id(total)])
         for each in self.schedules:
             found |= {id(tensor): name for name, tensor in each.names().items()}
+        found |= {id(each.stepped): numbered("stepped", number) for number, each in enumerate(self.dampings)}
         for each, state in zip(self.optimizers, self.kept, strict=True):
             held = [(key, group[key]) for group in each.param_groups for key in group if key != "params"]
             for number, (parameter, contents) in enumerate(state.items()):
@@ -158,7 +163,8 @@ def training_state_kept(
     spent: set[int] = set()
     watched = parameters if training is not None and training.leaves and training.records else []
     try:
-        with calls_noted(found, noted, spent), gained_by(watched) as gained:
+        dampings = () if training is None else training.dampings
+        with calls_noted(found, noted, spent), first_steps_told(dampings), gained_by(watched) as gained:
             yield begun
     finally:
         begun.dropped += leaves.dropped(gained) if watched else []
@@ -303,77 +309,3 @@ def asks_for_gradients(error: Exception) -> bool:
 
 UNRECORDED = ("does not require grad", "doesn't require gradient", "on Tensor that has requires_grad=False")
 """What torch says of a tensor whose gradients were not recorded: where they are asked for, get a hook, or are kept."""
-
-
-# ---------------------------------------------------------------------------------------------- first steps
-
-
-class Recording(dict[str, Any]):
-    """What an optimizer keeps of one parameter; `first` has each tensor as it was when it was put in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first: dict[str, Any] = {}
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.first.setdefault(key, value.detach().clone() if isinstance(value, torch.Tensor) else value)
-        super().__setitem__(key, value)
-
-
-def first_state(optimizer: Optimizer) -> State:
-    """What an optimizer would begin to keep of parameters that it keeps nothing of; empty where that hangs on the
-    gradients, other than as a sum that begins with 0, where a step of it takes more than gradients, and where the
-    first thing that it puts in is what the step has made already, a count of 1."""
-    lacking = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-    lacking = [p for p in lacking if not optimizer.state.get(p)]
-    if not lacking:
-        return {}
-    zero, one = (begun_by(optimizer, gradient) for gradient in (0.0, 1.0))
-    if zero is None or one is None:
-        return {}
-    plain = type(optimizer) is SGD and not any(group["dampening"] for group in optimizer.param_groups)
-    found = {p: zero[0][p] for p in lacking if zero[0][p] and (plain or same_contents(zero[0][p], one[0][p]))}
-    if not found or type(optimizer).__module__.startswith("torch.optim."):
-        return found
-    again = begun_by(optimizer, 1.0, found)
-    return found if again is not None and all(same_contents(one[1][p], again[1][p]) for p in found) else {}
-
-
-def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two states hold equal tensors and numbers under the same names."""
-    return one.keys() == other.keys() and all(
-        torch.equal(value, other[key]) if isinstance(value, torch.Tensor) else value == other[key]
-        for key, value in one.items()
-    )
-
-
-def begun_by(optimizer: Optimizer, gradient: float, start: State | None = None) -> tuple[State, State] | None:
-    """What a first step, on copies and with all gradients alike, puts into an optimizer's state at first, and what is
-    there after it, with the parameter itself, by parameter; None where that step cannot be made. `start` is what is in
-    the state before."""
-    copies = {p: torch.zeros_like(p).requires_grad_() for group in optimizer.param_groups for p in group["params"]}
-    for each in copies.values():
-        each.grad = torch.full_like(each, gradient)
-    twin: Any = object.__new__(type(optimizer))
-    twin.__dict__.update(optimizer.__dict__)
-    twin.__dict__.update({name: OrderedDict() for name in optimizer.__dict__ if name.endswith("_hooks")})
-    twin.__dict__.pop("step", None)  # a scheduler's, which makes a step of the optimizer itself
-    twin.state = defaultdict(Recording)
-    for p, contents in (start or {}).items():
-        twin.state[copies[p]].update({name: copied(value) for name, value in contents.items()})
-    twin.param_groups = [
-        {key: copied(value) for key, value in group.items()} | {"params": [copies[p] for p in group["params"]]}
-        for group in optimizer.param_groups
-    ]
-    try:
-        with torch.no_grad():
-            twin.step()
-    except Exception:  # of an optimizer that wants a function, or more of its user's
-        return None
-    first = {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
-    return first, {p: {**twin.state[twice], "parameter": twice.detach()} for p, twice in copies.items()}
-
-
-def copied(value: Any) -> Any:
-    """A tensor of its own; anything else as it is."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value

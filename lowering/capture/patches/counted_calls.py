@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_swa_avg_fn
 
 from lowering.capture.patches.functions_of_numbers import any_varies
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.errors import CaptureError
 
 Method = Callable[..., Any]
 
@@ -84,12 +85,12 @@ def step_radam(
     """A step of RAdam, which rectifies where that has a meaning: from the sixth step on, by the usual rates."""
     limit = 2 / (1 - beta2) - 1
     for param, grad, mean, square, count in zip(*map(as_reals, (params, grads, means, squares)), steps, strict=True):
-        count += 1  # noqa: PLW2901 - it is written in place
-        grad = -grad if maximize else grad  # noqa: PLW2901
+        count += 1
+        grad = -grad if maximize else grad
         if weight_decay != 0 and decoupled_weight_decay:
             param.mul_(1 - lr * weight_decay)
         elif weight_decay != 0:
-            grad = grad.add(param, alpha=weight_decay)  # noqa: PLW2901
+            grad = grad.add(param, alpha=weight_decay)
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         step = count.double()  # of floats nothing would be left where what is subtracted is almost as large
@@ -108,10 +109,10 @@ def step_asgd(
     """A step of ASGD, which averages from step t0 on: before that the average is the weight."""
     reals = map(as_reals, (params, grads, means))
     for param, grad, mean, share, rate, count in zip(*reals, shares, rates, steps, strict=True):
-        count += 1  # noqa: PLW2901 - it is written in place
-        grad = -grad if maximize else grad  # noqa: PLW2901
+        count += 1
+        grad = -grad if maximize else grad
         if weight_decay != 0:
-            grad = grad.add(param, alpha=weight_decay)  # noqa: PLW2901
+            grad = grad.add(param, alpha=weight_decay)
         param.mul_(1 - lambd * rate.double()).sub_(grad * rate)
         mean.copy_(torch.where(share == 1, param, mean + (param - mean) * share))
         step = count.double()
@@ -140,12 +141,20 @@ def chosen(one: Any, other: Any, before: Callable[[torch.Tensor, torch.Tensor], 
     return torch.where(before(second, first), second, first).item()
 
 
+def refused(*_: Any) -> Any:
+    """Raises CaptureError for a step of LBFGS."""
+    raise CaptureError(
+        "a step of LBFGS cannot be part of a program: it calls the loss as often as the numbers say",
+        hint="capture the loss and its gradients, which the step calls, and make the step in torch",
+    )
+
+
 OF_OPTIMIZERS = tuple(
-    (import_module(f"torch.optim.{module}"), name, value)
+    (resolve_name(f"torch.optim.{module}"), name, value)
     for module, name, value in (
         ("radam", "_single_tensor_radam", step_radam), ("radam", "_multi_tensor_radam", step_radam),
         ("asgd", "_single_tensor_asgd", step_asgd), ("asgd", "_multi_tensor_asgd", step_asgd),
-        ("_adafactor", "max", greatest), ("_adafactor", "min", smallest),
+        ("_adafactor", "max", greatest), ("_adafactor", "min", smallest), ("lbfgs.LBFGS", "_gather_flat_grad", refused),
     )
 )  # fmt: skip
 """What of torch's optimizers decides by the count, or by numbers out of weights, and what stands for it."""

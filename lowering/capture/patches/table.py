@@ -250,9 +250,11 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "calls_counted",
         (
-            "torch.nn.modules.batchnorm._BatchNorm.forward", "torch.optim.swa_utils.AveragedModel.update_parameters",
-            "the steps of torch.optim.RAdam and ASGD", "max and min in torch.optim._adafactor",
-        ),  # fmt: skip
+            "torch.nn.modules.batchnorm._BatchNorm.forward",
+            "torch.optim.swa_utils.AveragedModel.update_parameters",
+            "the steps of torch.optim.RAdam and ASGD",
+            "max and min in torch.optim._adafactor",
+        ),
         "how many batches, models or steps there were is made a number, or asked, where it is another in each call",
         "2.13",
         lambda at: at.deed == "direct",
