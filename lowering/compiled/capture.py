@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import attrs
@@ -54,7 +54,7 @@ class Capture:
         summed |= {id(each.grad): each for each in leaves_of(as_module(model), met) if each.grad is not None}
         gradients = {name: summed[id(each)] for name, each in live.items() if id(each) in summed}
         training = program.lowered.training
-        begin(training)
+        begin(training, set(map(id, live.values())))
         replaced = frozenset(name for name, each in live.items() if id(each) in training.replaced)
         looked_up = {
             (id(s.scheduler.optimizer.param_groups[number]), key)
@@ -125,9 +125,8 @@ class Capture:
         live: Mapping[str, torch.Tensor],
     ) -> None:
         """Puts new contents where they belong: into state, into gradients, and into arguments."""
-        for each in self.program.lowered.training.dropped:
-            each.grad = None
-        if not after:
+        dropped = self.program.lowered.training.dropped
+        if not after and not dropped:
             return
         captured = self.program.lowered.captured
         targets = dict(live)
@@ -141,6 +140,8 @@ class Capture:
                 targets[name].copy_(content)
                 if name in self.gradients:
                     self.gradients[name].grad = targets[name]
+        for each in dropped:
+            each.grad = None
 
 
 def asks_for_gradients(leaf: Any) -> bool:
@@ -159,8 +160,11 @@ def leaves_of(module: torch.nn.Module, met: Mapping[str, torch.Tensor]) -> Itera
     return (t for t in (*parts.parameters.values(), *parts.around.leaves, *met.values()) if t.is_leaf)
 
 
-def begin(training: Any) -> None:
-    """Gives optimizers what they begin with: the program writes it."""
+def begin(training: Any, met: Set[int]) -> None:
+    """Gives optimizers what they begin with, for the parameters whose steps the program makes: tensors of it are `met`,
+    which the program writes."""
     for optimizer, start in zip(training.optimizers, training.starts, strict=True):
         for parameter, contents in start.items():
-            optimizer.state[parameter] = dict(contents)
+            tensors = [each for each in contents.values() if isinstance(each, torch.Tensor)]
+            if not tensors or any(id(each) in met for each in tensors):
+                optimizer.state[parameter] = dict(contents)

@@ -220,7 +220,8 @@ def run_once(
         returned = module(*args, **kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
         arguments = arguments_left(inputs)
-        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training), arguments=arguments)
+        spent = begun.leaves.spent() if training.records else ()
+        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training, spent), arguments=arguments)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised) for each in results):
@@ -266,15 +267,19 @@ def rebind_buffers(tracer: Tracer, request: Request) -> None:
                 rebind(tracer, name, before[name], buffer)
 
 
-def rebind_gradients(tracer: Tracer, training: Training) -> frozenset[int]:
+def rebind_gradients(tracer: Tracer, training: Training, spent: Sequence[torch.Tensor]) -> frozenset[int]:
     """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first. The
-    identities of those that it drops."""
+    identities of those that it drops. Where it leaves none at all, having used what it found, which is `spent`, the
+    next call begins with zeros."""
     found: set[int] = set()
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         for parameter, total in training.sums:
             if parameter.grad is not None and parameter.grad is not total:
                 rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
                 found.add(id(total))
+        for total in spent:
+            if id(total) in tracer.seen:
+                rebind(tracer, tracer.handle(total).memory.name, total, torch.zeros_like(total))
     return frozenset(found)
 
 

@@ -29,6 +29,10 @@ class Leaves:
         """The tensors that have no gradient now, and had one before, or `gained` one since."""
         return [t for t, before, *_ in self.tensors if t.grad is None and (before is not None or id(t) in gained)]
 
+    def spent(self) -> list[torch.Tensor]:
+        """The gradients of tensors that have none now."""
+        return [before for t, before, *_ in self.tensors if before is not None and t.grad is None]
+
     def put_back(self, noted: set[int], spent: set[int]) -> tuple[list[torch.Tensor], int]:
         """Has the tensors be as they were. (those that are left with another gradient, but for those whose gradients
         are `spent` by a step and are dropped, as `noted`, before; of how many it is others whether they get one)."""

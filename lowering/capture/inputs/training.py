@@ -153,7 +153,7 @@ def training_state_kept(
     states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
     settings = [(each, settings_of(each)) for each in found]
-    begun = Begun()
+    begun = Begun(leaves)
     for group in [group for each in found for group in each.param_groups] if training is not None else []:
         if group.get("fused"):
             group["fused"] = False  # one kernel for all that a step does: the same in operators that are known
@@ -187,8 +187,10 @@ def training_state_kept(
 class Begun:
     """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
     to which the next call would add; `settings` of optimizers are numbers that the model sets, and `flags` counts
-    whether some begin or cease to get gradients. The `dropped` parameters are left without theirs."""
+    whether some begin or cease to get gradients. The `dropped` parameters are left without theirs. `leaves` are the
+    parameters as they were before."""
 
+    leaves: Leaves
     optimizers: list[str] = attrs.field(factory=list)
     settings: list[str] = attrs.field(factory=list)
     gradients: list[torch.Tensor] = attrs.field(factory=list)
