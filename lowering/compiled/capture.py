@@ -15,7 +15,7 @@ from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.calls import as_module
 from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.schedules import Schedule
-from lowering.compiled.snapshot import Snapshot, Weights
+from lowering.capture.inputs.standing import Standing
 from lowering.dynamo.runner import tensor_in
 from lowering.program.failures import breach
 from lowering.program.program import Program
@@ -24,25 +24,26 @@ from lowering.records.types import TORCH
 
 @attrs.frozen(eq=False)
 class Capture:
-    """A program of a model, with the session that runs it. `snapshot` is what the model was made of, `weights` are
-    those whose numbers are in the graph, `live` the tensors that are its state, by name: they are read at each call,
-    and what is written goes into them. Of `gradients`, by name too, that are those of the tensors that get them, at
-    each call those that are there then; those that are `replaced` become others, and the `dropped` tensors have none
-    after a call. `asking` says of each argument of the call that was captured whether gradients are asked for it."""
+    """A program of a model, with the session that runs it. `standing` is how the model stood, the weights whose numbers
+    are in the graph among it, `live` the tensors that are its state, by name: they are read at each call, and what is
+    written goes into them. Of `gradients`, by name too, that are those of the tensors that get them, at each call those
+    that are there then; those that are `replaced` become others, and tensors that are dropped have none after a
+    call; `empty` says of those of these that are not added to whether they had none before. `asking` says of each argument of
+    the call that was captured whether gradients are asked for it."""
 
     program: Program
     session: Any
-    snapshot: Snapshot
-    weights: Weights
+    standing: Standing
     live: Mapping[str, torch.Tensor]
     schedules: tuple[Schedule, ...]
     is_random: bool
     gradients: Mapping[str, torch.Tensor]
     replaced: frozenset[str]
+    empty: tuple[tuple[torch.Tensor, bool], ...]
     asking: tuple[bool, ...]
 
     @classmethod
-    def of(cls, model: Any, program: Program, threads: int, leaves: Sequence[Any]) -> Capture:
+    def of(cls, model: Any, program: Program, threads: int, given: Sequence[Any]) -> Capture:
         """The capture of a program that was just made of a model, called with these arguments."""
         options = quiet_options()
         options.intra_op_num_threads = threads
@@ -51,7 +52,8 @@ class Capture:
         live = {name: met[name] for name in program.lowered.initial_state}
         inside = [tensor for name, tensor in met.items() if name not in live]
         summed = {id(total): tensor for tensor, total in program.lowered.training.sums}
-        summed |= {id(each.grad): each for each in leaves_of(as_module(model), met) if each.grad is not None}
+        found = list(leaves_of(as_module(model), met))
+        summed |= {id(each.grad): each for each in found if each.grad is not None}
         gradients = {name: summed[id(each)] for name, each in live.items() if id(each) in summed}
         training = program.lowered.training
         begin(training, set(map(id, live.values())))
@@ -61,16 +63,20 @@ class Capture:
             for s in training.schedules
             for number, key, _ in s.tables
         }
-        snapshot = Snapshot.of(as_module(model), training.optimizers, looked_up)
+        leaves = found if training.records else ()
+        standing = Standing.of_call(as_module(model), training.optimizers, inside, leaves, looked_up)
         is_drawn = any(map(is_random, program.graph.order))
-        kept = (snapshot, Weights.of(inside), live, training.schedules, is_drawn, gradients, replaced)
-        return cls(program, session, *kept, tuple(map(asks_for_gradients, leaves)))
+        kept = (standing, live, training.schedules, is_drawn, gradients, replaced)
+        known = set(map(id, gradients.values()))
+        empty = tuple((each, each.grad is None) for each in training.dropped if id(each) not in known)
+        return cls(program, session, *kept, empty, tuple(map(asks_for_gradients, given)))
 
     def holds(self) -> bool:
         """Whether the model is what it was, its weights where they are in the graph, and its schedulers as far as the
         captures of it have brought them."""
         counted = all(each.is_followed() for each in self.schedules)
-        return counted and self.snapshot.holds() and self.weights.hold()
+        empty = all((each.grad is None) is none for each, none in self.empty)
+        return counted and empty and self.standing.holds()
 
     @property
     def trained(self) -> tuple[torch.Tensor, ...]:

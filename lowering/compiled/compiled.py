@@ -26,6 +26,8 @@ from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import pytree
 
 LOG = logging.getLogger("irkit.compile")
+SAID = ("the program does not", "drawn anew in each call", "drawn at the export")
+"""Of what a capture notes, what makes later calls other than those of eager."""
 FIRSTS = 3
 """So many calls may be the first step of an optimizer: it may have several groups, for which the steps begin apart."""
 KINDS = 64
@@ -128,7 +130,10 @@ class Compiled:
         if not any(asking) and not any(capture.asking):
             return False
         if asking != capture.asking:
-            raise ContractError("gradients are asked for other arguments than those of the capture")
+            raise ContractError(
+                "gradients are asked for other arguments than those of the capture",
+                hint="call it with arguments of which as many require gradients",
+            )
         left = capture.program.lowered.training.arguments
         if left:
             self.tell(f"it leaves a gradient at {left[0]}")
@@ -190,9 +195,9 @@ class Compiled:
             names = all_sizes(distinct)
         if options.dynamic_shapes is None and names:
             options = attrs.evolve(options, dynamic_shapes=Varying(names, leaves), specialization="report")
-        if any(not capture.weights.hold() for capture in self.captures):
+        if any(not capture.standing.weights.hold() for capture in self.captures):
             options = attrs.evolve(options, live=True)
-            self.captures = tuple(capture for capture in self.captures if capture.weights.hold())
+            self.captures = tuple(capture for capture in self.captures if capture.standing.weights.hold())
         program = export_model(self.model, tuple(args), dict(kwargs), options)
         made = Capture.of(self.model, program, self.options.threads, leaves)
         tell_assumptions(program.watched)
@@ -200,7 +205,7 @@ class Compiled:
             "captured %s, %d operators, in %.3f s", name_of(self.model), len(program.ready), time.perf_counter() - start
         )
         for note in program.report.notes:
-            if "the program does not" in note:
+            if any(text in note for text in SAID):
                 LOG.warning("%s: %s", name_of(self.model), note)
         return made
 

@@ -23,7 +23,7 @@ from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
-from irkit.core.types import DType, Tensor, same_types
+from irkit.core.types import DType, Tensor
 from irkit.dims import Range
 from irkit.errors import DimensionError
 from irkit.support.arguments import type_text
@@ -49,6 +49,7 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
+from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import (
     as_facts,
@@ -204,7 +205,7 @@ def run_once(
         ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}
         occasion = Occasion("direct", module, keeping=keeping, places=places, **ways)
         blocks.enter_context(patch_torch(occasion))
-        others = partial(rebind_buffers, tracer, request)
+        others = partial(rebind_buffers, tracer, module, parts.buffers)
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))
         blocks.callback(lambda: undisguise(*tracer.disguised))
         begun = blocks.enter_context(training_state_kept(module, training, parts))
@@ -219,9 +220,9 @@ def run_once(
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
-        arguments = arguments_left(inputs)
+        arguments = arguments_left(inputs.given)
         spent = begun.leaves.spent() if training.records else ()
-        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training, spent), arguments=arguments)
+        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training.sums, spent), arguments=arguments)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised) for each in results):
@@ -258,37 +259,6 @@ def tracer_for(
     return tracer
 
 
-def rebind_buffers(tracer: Tracer, request: Request) -> None:
-    """Notes which buffers are other tensors, once the model was called."""
-    before = request.parts.buffers
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        for name, buffer in request.module.named_buffers():
-            if name in before and buffer is not before[name]:
-                rebind(tracer, name, before[name], buffer)
-
-
-def rebind_gradients(tracer: Tracer, training: Training, spent: Sequence[torch.Tensor]) -> frozenset[int]:
-    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first. The
-    identities of those that it drops. Where it leaves none at all, having used what it found, which is `spent`, the
-    next call begins with zeros."""
-    found: set[int] = set()
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        for parameter, total in training.sums:
-            if parameter.grad is not None and parameter.grad is not total:
-                rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
-                found.add(id(total))
-        for total in spent:
-            if id(total) in tracer.seen:
-                rebind(tracer, tracer.handle(total).memory.name, total, torch.zeros_like(total))
-    return frozenset(found)
-
-
-def arguments_left(inputs: Inputs) -> tuple[str, ...]:
-    """The names of the inputs that the model leaves gradients at."""
-    given = [each for each in inputs.given if isinstance(each, Traced) and each.requires_grad]
-    return tuple(each.handle.name for each in given if each.grad is not None)
-
-
 def with_tensors(
     results: Sequence[Any], spec: pytree.TreeSpec, known: Registrations
 ) -> tuple[list[Any], pytree.TreeSpec]:
@@ -298,20 +268,6 @@ def with_tensors(
     found = pytree.tree_unflatten([each.returned() if isinstance(each, Gathered) else each for each in given], spec)
     known.include(found)
     return pytree.tree_flatten(found)
-
-
-def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
-    """Notes that a buffer is another tensor once the model was called: what it holds then is what the buffer holds when
-    it is called next."""
-    memory, content = tracer.handle(buffer).memory, tracer.read(tracer.handle(after))
-    if memory.torn or memory.name != name or same_types(content.type, memory.first.type) is not True:
-        if tracer.options.declined is not None and content.origin is not None:
-            tracer.options.declined(content.origin.source)
-        raise LoweringError(
-            f"the buffer {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
-            hint="write it in place: self.buffer.copy_(...)",
-        )
-    memory.last = content
 
 
 # ---------------------------------------------------------------------------------------------- inputs

@@ -1,4 +1,5 @@
-"""Operators that write their arguments, or give a tensor other dimensions in place."""
+"""Operators that write their arguments, or give a tensor other dimensions in place; buffers and gradients that are other
+tensors once the model was called."""
 
 from __future__ import annotations
 
@@ -313,3 +314,52 @@ def require_channels(tracer: Tracer, given: Sequence[Any]) -> None:
         tracer.asked.equal(size, channels)
     if type(channels) is not int:
         tracer.asked.required(sympy.Ge(channels, 1))
+
+
+# ---------------------------------------------------------------------------------------------- after a call
+
+
+def rebind_buffers(tracer: Tracer, module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> None:
+    """Notes which buffers are other tensors, once the model was called."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        for name, buffer in module.named_buffers():
+            if name in before and buffer is not before[name]:
+                rebind(tracer, name, before[name], buffer)
+
+
+def rebind_gradients(
+    tracer: Tracer, sums: Sequence[Sequence[torch.Tensor]], spent: Sequence[torch.Tensor]
+) -> frozenset[int]:
+    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first. The
+    identities of those that it drops. Where it leaves none at all, having used what it found, which is `spent`, the
+    next call begins with zeros."""
+    found: set[int] = set()
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        for parameter, total in sums:
+            if parameter.grad is not None and parameter.grad is not total:
+                rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
+                found.add(id(total))
+        for total in spent:
+            if id(total) in tracer.seen:
+                rebind(tracer, tracer.handle(total).memory.name, total, torch.zeros_like(total))
+    return frozenset(found)
+
+
+def arguments_left(given: Sequence[Any]) -> tuple[str, ...]:
+    """The names of the inputs that the model leaves gradients at."""
+    found = [each for each in given if isinstance(each, Traced) and each.requires_grad]
+    return tuple(each.handle.name for each in found if each.grad is not None)
+
+
+def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
+    """Notes that a buffer is another tensor once the model was called: what it holds then is what the buffer holds when
+    it is called next."""
+    memory, content = tracer.handle(buffer).memory, tracer.read(tracer.handle(after))
+    if memory.torn or memory.name != name or same_types(content.type, memory.first.type) is not True:
+        if tracer.options.declined is not None and content.origin is not None:
+            tracer.options.declined(content.origin.source)
+        raise LoweringError(
+            f"the buffer {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
+            hint="write it in place: self.buffer.copy_(...)",
+        )
+    memory.last = content
