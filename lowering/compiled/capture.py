@@ -27,9 +27,9 @@ class Capture:
     """A program of a model, with the session that runs it. `standing` is how the model stood, the weights whose numbers
     are in the graph among it, `live` the tensors that are its state, by name: they are read at each call, and what is
     written goes into them. Of `gradients`, by name too, that are those of the tensors that get them, at each call those
-    that are there then; those that are `replaced` become others, and tensors that are dropped have none after a
-    call; `empty` says of those of these that are not added to whether they had none before. `asking` says of each argument of
-    the call that was captured whether gradients are asked for it."""
+    that are there then; those that are `replaced` become others, and tensors whose gradients are dropped have none
+    after a call, and had none before it, if that is not added to, where `empty` says so. `asking` says of each argument
+    of the call that was captured whether gradients are asked for it."""
 
     program: Program
     session: Any

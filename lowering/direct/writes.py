@@ -1,5 +1,5 @@
-"""Operators that write their arguments, or give a tensor other dimensions in place; buffers and gradients that are other
-tensors once the model was called."""
+"""Operators that write their arguments, or give a tensor other dimensions in place; buffers and gradients that are
+others once the model was called."""
 
 from __future__ import annotations
 

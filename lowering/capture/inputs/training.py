@@ -161,10 +161,11 @@ def training_state_kept(
         parameter.grad = total
     noted: set[int] = set()
     spent: set[int] = set()
+    gained: set[int] = set()
     watched = parameters if training is not None and training.leaves and training.records else []
     try:
         dampings = () if training is None else training.dampings
-        with calls_noted(found, noted, spent), first_steps_told(dampings), gained_by(watched) as gained:
+        with calls_noted(found, noted, spent), first_steps_told(dampings), gained_by(watched, gained):
             yield begun
     finally:
         begun.dropped += leaves.dropped(gained) if watched else []
@@ -259,16 +260,15 @@ def calls_noted(optimizers: Iterable[Optimizer], noted: set[int], spent: set[int
 
 
 @contextmanager
-def gained_by(parameters: Iterable[torch.Tensor]) -> Iterator[set[int]]:
-    """A block that is given the identities of the parameters that get a gradient in it."""
-    gained: set[int] = set()
+def gained_by(parameters: Iterable[torch.Tensor], gained: set[int]) -> Iterator[None]:
+    """A block in which the identities of the parameters that get a gradient are `gained`."""
     hooks = [
         each.register_post_accumulate_grad_hook(lambda parameter: gained.add(id(parameter)))
         for each in parameters
         if each.requires_grad and each.is_leaf
     ]
     try:
-        yield gained
+        yield
     finally:
         for each in hooks:
             each.remove()
