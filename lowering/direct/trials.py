@@ -530,7 +530,7 @@ def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:
 
 
 def numbers_agree(graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes]) -> bool:
-    """Whether two graphs give the same numbers for the example leaves and state of a run, and at the sizes of `moved`."""
+    """Whether two graphs give the same numbers for the leaves and the state of a run, and at the sizes of `moved`."""
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
     fits = len(there.initial_state) + len(known) == len(graph.params) == len(other.params)
     return fits and same_numbers(graph, other, known, moved, there.initial_state.values())

@@ -191,7 +191,7 @@ class Begun:
     whether some begin or cease to get gradients. The `dropped` parameters are left without theirs. `leaves` are the
     parameters as they were before."""
 
-    leaves: Leaves
+    leaves: Leaves = attrs.field(factory=lambda: Leaves.of(()))
     optimizers: list[str] = attrs.field(factory=list)
     settings: list[str] = attrs.field(factory=list)
     gradients: list[torch.Tensor] = attrs.field(factory=list)
