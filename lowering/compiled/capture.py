@@ -27,9 +27,9 @@ class Capture:
     """A program of a model, with the session that runs it. `standing` is how the model stood, the weights whose numbers
     are in the graph among it, `live` the tensors that are its state, by name: they are read at each call, and what is
     written goes into them. Of `gradients`, by name too, that are those of the tensors that get them, at each call those
-    that are there then; those that are `replaced` become others, and tensors whose gradients are dropped have none
-    after a call, and had none before it, if that is not added to, where `empty` says so. `asking` says of each argument
-    of the call that was captured whether gradients are asked for it."""
+    that are there then; those that are `replaced` become others, and the `unread` ones are not used. Tensors whose
+    gradients are dropped have none after a call, and had none before it, if that is not added to, where `empty` says
+    so. `asking` says of each argument of the call that was captured whether gradients are asked for it."""
 
     program: Program
     session: Any
@@ -39,6 +39,7 @@ class Capture:
     is_random: bool
     gradients: Mapping[str, torch.Tensor]
     replaced: frozenset[str]
+    unread: frozenset[str]
     empty: tuple[tuple[torch.Tensor, bool], ...]
     asking: tuple[bool, ...]
 
@@ -66,7 +67,8 @@ class Capture:
         leaves = found if training.records else ()
         standing = Standing.of_call(as_module(model), training.optimizers, inside, leaves, looked_up)
         is_drawn = any(map(is_random, program.graph.order))
-        kept = (standing, live, training.schedules, is_drawn, gradients, replaced)
+        unread = replaced - names_read(program)
+        kept = (standing, live, training.schedules, is_drawn, gradients, replaced, unread)
         known = set(map(id, gradients.values()))
         empty = tuple((each, each.grad is None) for each in training.dropped if id(each) not in known)
         return cls(program, session, *kept, empty, tuple(map(asks_for_gradients, given)))
@@ -93,7 +95,7 @@ class Capture:
         then."""
         program = self.program
         found = {
-            name: tensor.detach() if name in self.replaced else gradient_of(tensor)  # of one type, and not read
+            name: tensor.detach() if name in self.unread else gradient_of(tensor)  # of one type
             for name, tensor in self.gradients.items()
         }
         live = {**self.live, **found}
@@ -148,6 +150,15 @@ class Capture:
                     self.gradients[name].grad = targets[name]
         for each in dropped:
             each.grad = None
+
+
+def names_read(program: Program) -> set[str]:
+    """The names of the parameters of a program that something in it uses."""
+    graph = program.watched
+    used = {value for each in graph.order for value in each.inputs} | set(graph.results)
+    return {
+        port.name for port, value in zip(program.graph.signature.params, graph.params, strict=True) if value in used
+    }
 
 
 def asks_for_gradients(leaf: Any) -> bool:

@@ -49,7 +49,7 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
-from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients
+from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients, refuse_other_rates
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import (
     as_facts,
@@ -208,7 +208,9 @@ def run_once(
         others = partial(rebind_buffers, tracer, module, parts.buffers)
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))
         blocks.callback(lambda: undisguise(*tracer.disguised))
-        begun = blocks.enter_context(training_state_kept(module, training, parts))
+        begun = blocks.enter_context(
+            training_state_kept(module, training, parts, lambda total: id(total) in tracer.seen)
+        )
         blocks.enter_context(torch.set_grad_enabled(training.records))
         by_python = blocks.enter_context(generator_kept(parts.run_torch_alone))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
@@ -232,7 +234,9 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    training = attrs.evolve(training, dropped=tuple(begun.dropped), begins=tuple(begun.optimizers))
+    refuse_other_rates(begun.rated)
+    begins = *begun.optimizers, *begun.early
+    training = attrs.evolve(training, dropped=tuple(begun.dropped), begins=begins)
     noted = *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python)
     changed = (*begun.in_words(attributes), *noted)
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)

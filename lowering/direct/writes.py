@@ -32,7 +32,7 @@ from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
@@ -363,3 +363,12 @@ def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor)
             hint="write it in place: self.buffer.copy_(...)",
         )
     memory.last = content
+
+
+def refuse_other_rates(optimizers: Sequence[str]) -> None:
+    """Raises CaptureError where the first step of an optimizer begins with a rate that the model sets by hand."""
+    if optimizers:
+        raise CaptureError(
+            f"what {optimizers[0]} keeps begins with its learning rate, which the model sets before its first step",
+            hint="make a step before, or set the rate of the optimizer before the export",
+        )

@@ -92,6 +92,27 @@ def first_state(optimizer: Optimizer, damped: bool = True) -> State:
     return found if again is not None and all(same_contents(one[1][p], again[1][p]) for p in found) else {}
 
 
+def rates_of(optimizers: Sequence[Optimizer], starts: Sequence[State]) -> dict[tuple[int, int], Any]:
+    """The rates of optimizers that begin with their rate, as step sizes, by the identity of each and the number of the
+    group."""
+    return {
+        (id(optimizer), number): group["lr"]
+        for optimizer, start in zip(optimizers, starts, strict=False)
+        for number, group in enumerate(optimizer.param_groups)
+        if any(is_filled_with(group.get("lr"), start.get(p, {})) for p in group["params"])
+    }
+
+
+def is_filled_with(rate: Any, kept: Mapping[str, Any]) -> bool:
+    """Whether some of what is kept is a rate, in each element."""
+    return isinstance(rate, float) and any(
+        bool((value == torch.tensor(rate, dtype=value.dtype)).all())
+        if isinstance(value, torch.Tensor)
+        else value == rate
+        for value in kept.values()
+    )
+
+
 def is_sum(optimizer: Optimizer, group: Mapping[str, Any], damped: bool) -> bool:
     """Whether the momentum of a group of SGD is a sum that begins with 0, or one but for the first dampening."""
     return not group["dampening"] or (damped and not any(optimizer.state.get(p) for p in group["params"]))

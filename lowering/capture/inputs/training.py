@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
 import attrs
@@ -14,8 +13,15 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.containers import containers, differs, restore
 from lowering.capture.inputs.contents import Parts
-from lowering.capture.inputs.first_steps import Damping, State, dampings_of, first_state, first_steps_told
-from lowering.capture.inputs.leaves import Leaves
+from lowering.capture.inputs.first_steps import (
+    Damping,
+    State,
+    dampings_of,
+    first_state,
+    first_steps_told,
+    rates_of,
+)
+from lowering.capture.inputs.leaves import Leaves, Noted, calls_noted
 from lowering.capture.inputs.schedules import Schedule
 
 
@@ -57,7 +63,7 @@ class Training:
         found = tuple(dict.fromkeys(v for v in (*held, *steered) if isinstance(v, Optimizer)))
         starts = tuple(first_state(each, not leaves) for each in found)
         dampings = tuple(d for each, start in zip(found, starts, strict=True) for d in dampings_of(each, start))
-        schedules = tuple(map(Schedule.of, schedulers))
+        schedules = tuple(Schedule.of(each, schedulers) for each in schedulers)
         return cls(found, starts, schedules, dampings=dampings, leaves=leaves)
 
     @classmethod
@@ -89,8 +95,8 @@ class Training:
             name = f"{parameters.get(id(each), 'parameter')}.grad"
             found[id(total)] = numbered(name, next(n for n in range(len(free) + 1) if numbered(name, n) not in free))
             free.add(found[id(total)])
-        for each in self.schedules:
-            found |= {id(tensor): name for name, tensor in each.names().items()}
+        for number, each in enumerate(self.schedules):
+            found |= {id(tensor): name for name, tensor in each.names(numbered("schedule", number)).items()}
         found |= {id(each.stepped): numbered("stepped", number) for number, each in enumerate(self.dampings)}
         for each, state in zip(self.optimizers, self.kept, strict=True):
             held = [(key, group[key]) for group in each.param_groups for key in group if key != "params"]
@@ -129,11 +135,15 @@ def numbered(name: str, count: int) -> str:
 
 @contextmanager
 def training_state_kept(
-    module: torch.nn.Module, training: Training | None = None, parts: Parts | None = None
+    module: torch.nn.Module,
+    training: Training | None = None,
+    parts: Parts | None = None,
+    used: Callable[[torch.Tensor], bool] = lambda _: False,
 ) -> Iterator[Begun]:
     """A block after which the gradients of parameters, and the optimizers that a module or function holds, are as they
     were before. With `training`, what was found of them before, optimizers are in it as they begin. It is given what
-    begins in it that is no part of that. `parts` are what was found of the module already."""
+    begins in it that is no part of that. `parts` are what was found of the module already; `used` says whether the
+    model has used a gradient that it found."""
     parameters = [*module.parameters()] if parts is None else [*parts.parameters.values(), *parts.around.leaves]
     held: list[Any] = (
         list((parts or Parts.of(module)).around.training)
@@ -159,22 +169,19 @@ def training_state_kept(
             group["fused"] = False  # one kernel for all that a step does: the same in operators that are known
     for parameter, total in () if training is None else training.sums:
         parameter.grad = total
-    noted: set[int] = set()
-    spent: set[int] = set()
-    gained: set[int] = set()
-    watched = parameters if training is not None and training.leaves and training.records else []
+    told = Training() if training is None else training
+    watched = parameters if told.leaves and told.records else [parameter for parameter, _ in told.sums]
+    noted = Noted.of(told.sums, leaves, rates_of(found, told.starts), told.schedules)
     try:
-        dampings = () if training is None else training.dampings
-        with calls_noted(found, noted, spent), first_steps_told(dampings), gained_by(watched, gained):
+        with calls_noted(found, watched, noted), first_steps_told(told.dampings):
             yield begun
     finally:
-        begun.dropped += leaves.dropped(gained) if watched else []
-        spent = set() if watched else spent
+        begun.note(noted, leaves, told.leaves and told.records)
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
         begun.settings += set_by_hand(settings, () if training is None else training.schedules)
-        begun.gradients, begun.flags = leaves.put_back(noted, spent)
+        begun.gradients, begun.flags = leaves.put_back(noted, used)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
                 del each.state[key]
@@ -189,7 +196,8 @@ class Begun:
     """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
     to which the next call would add; `settings` of optimizers are numbers that the model sets, and `flags` counts
     whether some begin or cease to get gradients. The `dropped` parameters are left without theirs. `leaves` are the
-    parameters as they were before."""
+    parameters as they were before. Optimizers, in words, make an `early` step of gradients that there are none of in
+    the first call, and begin with a rate that is another, `rated`, when they make a step."""
 
     leaves: Leaves = attrs.field(factory=lambda: Leaves.of(()))
     optimizers: list[str] = attrs.field(factory=list)
@@ -197,6 +205,15 @@ class Begun:
     gradients: list[torch.Tensor] = attrs.field(factory=list)
     flags: int = 0
     dropped: list[torch.Tensor] = attrs.field(factory=list)
+    early: Sequence[str] = ()
+    rated: Sequence[str] = ()
+
+    def note(self, noted: Noted, leaves: Leaves, all_left: bool) -> None:
+        """Takes over what was noted of calls; `all_left` says that no gradient is spent."""
+        self.early, self.rated = tuple(dict.fromkeys(noted.early)), tuple(dict.fromkeys(noted.rated))
+        if all_left:
+            self.dropped += leaves.dropped(noted.gained)
+            noted.spent.clear()
 
     def in_words(self, attributes: Sequence[str]) -> Iterator[str]:
         """That and the attributes which a run sets, as notes: no call of a program does either."""
@@ -205,6 +222,7 @@ class Begun:
         if names:
             yield SET.format(", ".join([*names[:FEW], *rest]))
         yield from map(BEGUN.format, self.optimizers)
+        yield from map(EARLY.format, self.early)
 
 
 def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
@@ -230,48 +248,10 @@ def set_by_hand(
 FEW = 4
 NOT_KEPT = "and the program does not: each of its calls finds what was there at first"
 SET = f"the model, when it is called, sets {{}}, {NOT_KEPT}"
+EARLY = (
+    "the first call of the program makes a step of {} with zeros, where there are no gradients yet and eager makes none"
+)
 BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
-
-
-@contextmanager
-def calls_noted(optimizers: Iterable[Optimizer], noted: set[int], spent: set[int]) -> Iterator[None]:
-    """A block in which it is `noted` of which parameters the gradients are dropped while there are none: each call does
-    so before it adds to them; and of which the gradients are `spent` by a step."""
-
-    def zero_grad(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
-        noted.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is None)
-        type(optimizer).zero_grad(optimizer, *args, **kwargs)
-
-    def stepped(optimizer: Optimizer, *_: Any) -> None:
-        spent.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
-
-    found = list(optimizers)
-    own = [each for each in found if "zero_grad" not in each.__dict__]
-    for each in own:
-        each.__dict__["zero_grad"] = partial(zero_grad, each)
-    hooks = [each.register_step_pre_hook(stepped) for each in found]
-    try:
-        yield
-    finally:
-        for each in hooks:
-            each.remove()
-        for each in own:
-            del each.__dict__["zero_grad"]
-
-
-@contextmanager
-def gained_by(parameters: Iterable[torch.Tensor], gained: set[int]) -> Iterator[None]:
-    """A block in which the identities of the parameters that get a gradient are `gained`."""
-    hooks = [
-        each.register_post_accumulate_grad_hook(lambda parameter: gained.add(id(parameter)))
-        for each in parameters
-        if each.requires_grad and each.is_leaf
-    ]
-    try:
-        yield
-    finally:
-        for each in hooks:
-            each.remove()
 
 
 def contents_kept(module: torch.nn.Module, training: Training) -> AbstractContextManager[None]:
