@@ -55,6 +55,10 @@ class Kind:
     begun: int = 0
 
 
+class FirstStep(Exception):
+    """What a call is, of an optimizer that is named so: it begins with what hangs on its gradients."""
+
+
 class Compiled:
     """A model that is captured as it is called; called as the model is.
 
@@ -172,9 +176,8 @@ class Compiled:
             capture = self.captured(args, kwargs, leaves, spec, seen)
         except IrkitError as error:
             return self.left(key, kind, error.what, error)
-        begins = capture.program.lowered.training.begins
-        if begins:
-            return self.first_step(key, attrs.evolve(kind, begun=kind.begun + 1), begins[0])
+        except FirstStep as told:
+            return self.first_step(key, attrs.evolve(kind, begun=kind.begun + 1), str(told))
         self.remember(key, Kind(seen))
         self.captures = (capture, *self.captures)[: self.options.captures]
         try:
@@ -186,7 +189,8 @@ class Compiled:
         self, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any], spec: Any, seen: Seen
     ) -> Capture:
         """A capture for a call, by one run of the model. Weights that were written since an earlier capture are inputs
-        of this one. Raises IrkitError where the model cannot be captured or lowered."""
+        of this one. Raises IrkitError where the model cannot be captured or lowered, and FirstStep where each call of
+        the program would be the first step of an optimizer."""
         start, self.count = time.perf_counter(), self.count + 1
         options = attrs.evolve(self.options.export, gradients=True)
         distinct = [x.view_as(x) if isinstance(x, torch.Tensor) and not x.is_leaf else x for x in leaves]
@@ -199,6 +203,8 @@ class Compiled:
             options = attrs.evolve(options, live=True)
             self.captures = tuple(capture for capture in self.captures if capture.standing.weights.hold())
         program = export_model(self.model, tuple(args), dict(kwargs), options)
+        if program.lowered.training.begins:
+            raise FirstStep(program.lowered.training.begins[0])
         made = Capture.of(self.model, program, self.options.threads, leaves)
         tell_assumptions(program.watched)
         LOG.info(

@@ -49,7 +49,7 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
-from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients, refuse_other_rates
+from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients, refuse_first_steps
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import (
     as_facts,
@@ -234,7 +234,7 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    refuse_other_rates(begun.rated)
+    refuse_first_steps(begun.rated, () if request.options.gradients else begun.early)
     begins = *begun.optimizers, *begun.early
     training = attrs.evolve(training, dropped=tuple(begun.dropped), begins=begins)
     noted = *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python)

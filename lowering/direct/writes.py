@@ -365,10 +365,16 @@ def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor)
     memory.last = content
 
 
-def refuse_other_rates(optimizers: Sequence[str]) -> None:
-    """Raises CaptureError where the first step of an optimizer begins with a rate that the model sets by hand."""
-    if optimizers:
+def refuse_first_steps(rated: Sequence[str], early: Sequence[str]) -> None:
+    """Raises CaptureError where the first step of an optimizer begins with a rate that the model sets by hand, or comes
+    before there are gradients."""
+    if rated:
         raise CaptureError(
-            f"what {optimizers[0]} keeps begins with its learning rate, which the model sets before its first step",
+            f"what {rated[0]} keeps begins with its learning rate, which the model sets before its first step",
             hint="make a step before, or set the rate of the optimizer before the export",
+        )
+    if early:
+        raise CaptureError(
+            f"the first call makes a step of {early[0]} before there are gradients, and others use those of the last",
+            hint="call it once before the export, so that there are gradients",
         )

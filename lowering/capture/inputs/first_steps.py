@@ -105,12 +105,8 @@ def rates_of(optimizers: Sequence[Optimizer], starts: Sequence[State]) -> dict[t
 
 def is_filled_with(rate: Any, kept: Mapping[str, Any]) -> bool:
     """Whether some of what is kept is a rate, in each element."""
-    return isinstance(rate, float) and any(
-        bool((value == torch.tensor(rate, dtype=value.dtype)).all())
-        if isinstance(value, torch.Tensor)
-        else value == rate
-        for value in kept.values()
-    )
+    tensors = [value for value in kept.values() if isinstance(value, torch.Tensor)]
+    return isinstance(rate, float) and any(torch.equal(each, torch.full_like(each, rate)) for each in tensors)
 
 
 def is_sum(optimizer: Optimizer, group: Mapping[str, Any], damped: bool) -> bool:

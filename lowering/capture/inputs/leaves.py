@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import torch
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from lowering.capture.inputs.containers import restore
 
@@ -106,12 +106,17 @@ class Noted:
         for number, group in enumerate(optimizer.param_groups):
             with_gradients = [p for p in group["params"] if p.grad is not None]
             self.spent.update((id(p), p.grad) for p in with_gradients)
-            if any(p.grad is self.zeros.get(id(p)) and id(p) not in self.gained for p in with_gradients):
+            has_state = not isinstance(optimizer, SGD) or group["momentum"] or group["weight_decay"]
+            if has_state and any(self.is_zero(p) for p in with_gradients):
                 self.early.append(name)
             known = self.rates.get((id(optimizer), number))
             looked_up = [s.given.get((number, "lr")) for s in self.schedules if s.scheduler.optimizer is optimizer]
             if known is not None and not any(group["lr"] is each for each in (known, *looked_up)):
                 self.rated.append(name)
+
+    def is_zero(self, parameter: torch.Tensor) -> bool:
+        """Whether a parameter has zeros that the first call has no gradient in place of."""
+        return parameter.grad is self.zeros.get(id(parameter), self) and id(parameter) not in self.gained
 
     def gains(self, parameter: torch.Tensor) -> None:
         """What comes after a gradient was added to."""
@@ -127,9 +132,8 @@ def calls_noted(optimizers: Iterable[Optimizer], watched: Iterable[torch.Tensor]
     for each in own:
         each.__dict__["zero_grad"] = partial(noted.drops, each)
     hooks: list[Any] = [each.register_step_pre_hook(noted.steps) for each in found]
-    hooks += [
-        each.register_post_accumulate_grad_hook(noted.gains) for each in watched if each.requires_grad and each.is_leaf
-    ]
+    leaves = [each for each in watched if each.requires_grad and each.is_leaf]
+    hooks += [each.register_post_accumulate_grad_hook(noted.gains) for each in leaves]
     try:
         yield
     finally:

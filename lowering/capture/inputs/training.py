@@ -222,7 +222,6 @@ class Begun:
         if names:
             yield SET.format(", ".join([*names[:FEW], *rest]))
         yield from map(BEGUN.format, self.optimizers)
-        yield from map(EARLY.format, self.early)
 
 
 def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
@@ -248,9 +247,6 @@ def set_by_hand(
 FEW = 4
 NOT_KEPT = "and the program does not: each of its calls finds what was there at first"
 SET = f"the model, when it is called, sets {{}}, {NOT_KEPT}"
-EARLY = (
-    "the first call of the program makes a step of {} with zeros, where there are no gradients yet and eager makes none"
-)
 BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
 
 

@@ -130,6 +130,119 @@ def test_a_step_of_lbfgs_is_refused_in_a_sentence(warm: int, scheduled: bool) ->
         irkit.to_onnx(step, inputs(4))
 
 
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_step_of_the_gradients_of_the_last_call(kind: Any, stale: bool) -> None:
+    """The first call may have none: a plain step of zeros changes nothing, another one is refused."""
+
+    def training() -> tuple[nn.Linear, Callable[..., Any]]:
+        torch.manual_seed(0)
+        net = nn.Linear(4, 2)
+        optimizer = kind(net.parameters(), lr=0.1)
+        if stale:
+            net(torch.ones(2, 4)).sum().backward()
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            optimizer.step()
+            optimizer.zero_grad()
+            loss = F.mse_loss(net(x), y)
+            loss.backward()
+            return loss.detach()
+
+        return net, step
+
+    (_, step), (net, eager) = training(), training()
+    if kind is optim.Adam and not stale:
+        with pytest.raises(CaptureError, match="makes a step of Adam before there are gradients"):
+            irkit.to_onnx(step, inputs(4), capture="direct")
+        return
+    program, state = irkit.to_onnx(step, inputs(4), capture="direct"), {}
+    for n in (1, 2, 3):
+        given = torch.full((4, 4), float(n)), torch.zeros(4, 2)
+        found, state = program.run(given, {}, state or None)
+        torch.testing.assert_close(found, eager(*given), atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(torch.as_tensor(state["net.weight"]), net.weight.detach(), atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [optim.ASGD, optim.Rprop])
+@pytest.mark.parametrize("warm", [0, 1])
+def test_a_rate_by_hand_is_no_other_than_what_an_optimizer_began_with(kind: Any, warm: int) -> None:
+    def training() -> Callable[..., Any]:
+        made = Training(kind, {"lr": 0.1}, warm)
+
+        def step(x: torch.Tensor, y: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
+            made.optimizer.param_groups[0]["lr"] = rate
+            return made(x, y)
+
+        return step
+
+    step, eager = training(), training()
+    given = (*inputs(4), torch.tensor(0.02))
+    if not warm:
+        with pytest.raises(CaptureError, match="begins with its learning rate, which the model sets"):
+            irkit.to_onnx(step, given, capture="direct")
+        return
+    program, state = irkit.to_onnx(step, given, capture="direct"), {}
+    for n in (1, 2, 3):
+        given = (*inputs(4), torch.tensor(0.02 / n))
+        found, state = program.run(given, {}, state or None)
+        torch.testing.assert_close(found, eager(*given))
+
+
+def test_a_schedule_says_where_it_stands() -> None:
+    def training() -> Callable[..., Any]:
+        made = Training(optim.SGD, {"lr": 0.1})
+        schedule = optim.lr_scheduler.ExponentialLR(made.optimizer, 0.5)
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            before = schedule.last_epoch, schedule.get_last_lr()[0]
+            loss = made(x, y)
+            schedule.step()
+            return loss, *before, schedule.last_epoch, schedule.get_last_lr()[0]
+
+        return step
+
+    step, eager = training(), training()
+    program, state = irkit.to_onnx(step, inputs(4), capture="direct"), {}
+    for _ in range(3):
+        found, state = program.run(inputs(4), {}, state or None)
+        torch.testing.assert_close(found, eager(*inputs(4)))
+
+
+def test_two_schedules_of_one_optimizer_are_refused() -> None:
+    made = Training(optim.SGD, {"lr": 0.1})
+    schedules = [optim.lr_scheduler.ExponentialLR(made.optimizer, 0.5) for _ in range(2)]
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = made(x, y)
+        for each in schedules:
+            each.step()
+        return loss
+
+    with pytest.raises(CaptureError, match="another one sets numbers of the same optimizer"):
+        irkit.to_onnx(step, inputs(4), capture="direct")
+
+
+def test_two_schedules_of_two_optimizers_are_counted_apart() -> None:
+    def training() -> Callable[..., Any]:
+        both = [Training(optim.SGD, {"lr": 0.1}), Training(optim.Adam, {"lr": 0.1})]
+        schedules = [optim.lr_scheduler.ExponentialLR(each.optimizer, 0.5) for each in both]
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            losses = [each(x, y) for each in both]
+            for each in schedules:
+                each.step()
+            return losses
+
+        return step
+
+    step, eager = training(), training()
+    program, state = irkit.to_onnx(step, inputs(4), capture="direct"), {}
+    for _ in range(3):
+        found, state = program.run(inputs(4), {}, state or None)
+        torch.testing.assert_close(found, eager(*inputs(4)), atol=1e-4, rtol=1e-3)
+
+
 @pytest.mark.parametrize("stale", [False, True])
 def test_gradients_that_a_step_drops_in_the_end_are_none_for_the_next(stale: bool) -> None:
     def training() -> tuple[nn.Linear, Callable[..., Any]]:

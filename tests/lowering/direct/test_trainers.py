@@ -231,5 +231,5 @@ def test_another_way_at_a_batch_of_one_stays_refused() -> None:
             return x * 2
 
     program = irkit.to_onnx(Counting(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
-    with pytest.raises(irkit.ContractError, match="dimension n is 1"):
+    with pytest.raises(irkit.ContractError, match=r"n = 1|n is 1"):
         program(torch.randn(1, 4))
