@@ -254,8 +254,10 @@ TABLE: tuple[Patch, ...] = (
             "torch.optim.swa_utils.AveragedModel.update_parameters",
             "the steps of torch.optim.RAdam and ASGD",
             "max and min in torch.optim._adafactor",
+            "torch.optim.LBFGS._gather_flat_grad",
         ),
-        "how many batches, models or steps there were is made a number, or asked, where it is another in each call",
+        "how many batches, models or steps there were is made a number, or asked, where it is another in each call; "
+        "LBFGS loops by numbers",
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: calls_counted(),
