@@ -205,7 +205,7 @@ def run_once(
         ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}
         occasion = Occasion("direct", module, keeping=keeping, places=places, **ways)
         blocks.enter_context(patch_torch(occasion))
-        others = partial(rebind_buffers, tracer, module, parts.buffers)
+        others = partial(rebind_buffers, tracer, module, {**parts.buffers, **parts.parameters})
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))
         blocks.callback(lambda: undisguise(*tracer.disguised))
         begun = blocks.enter_context(

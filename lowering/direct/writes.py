@@ -320,11 +320,14 @@ def require_channels(tracer: Tracer, given: Sequence[Any]) -> None:
 
 
 def rebind_buffers(tracer: Tracer, module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> None:
-    """Notes which buffers are other tensors, once the model was called."""
+    """Notes which buffers and parameters are other tensors, once the model was called; not those that a model which
+    converts itself has in another element type, in which each call has them."""
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        for name, buffer in module.named_buffers():
-            if name in before and buffer is not before[name]:
-                rebind(tracer, name, before[name], buffer)
+        buffers = dict(module.named_buffers())
+        for name, tensor in (*buffers.items(), *module.named_parameters()):
+            known = before.get(name, tensor)
+            if tensor is not known and (tensor.dtype == known.dtype or name in buffers):
+                rebind(tracer, name, before[name], tensor)
 
 
 def rebind_gradients(
@@ -359,8 +362,8 @@ def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor)
         if tracer.options.declined is not None and content.origin is not None:
             tracer.options.declined(content.origin.source)
         raise LoweringError(
-            f"the buffer {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
-            hint="write it in place: self.buffer.copy_(...)",
+            f"the tensor {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
+            hint="write it in place: tensor.copy_(...)",
         )
     memory.last = content
 

@@ -307,3 +307,52 @@ def test_a_tensor_that_each_call_makes_anew_is_no_state(name: str) -> None:
         x = torch.randn(3)
         found, state = program.run((x,), {}, state)
         torch.testing.assert_close(found, MADE[name](x))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_parameters_that_become_others_are_state(compiled: bool) -> None:
+    """A step by hand, which makes parameters anew instead of writing them."""
+
+    def training() -> tuple[torch.nn.Linear, Any]:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 2)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            loss = net(x).square().mean()
+            slopes = torch.autograd.grad(loss, list(net.parameters()))
+            with torch.no_grad():
+                for (name, p), slope in zip(list(net.named_parameters()), slopes, strict=True):
+                    setattr(net, name, torch.nn.Parameter(p - 0.1 * slope))
+            return loss.detach()
+
+        return net, step
+
+    (made, step), (net, eager) = training(), training()
+    state: Any = None
+    called = irkit.compile(step, fallback=False)
+    program = irkit.to_onnx(step, (torch.ones(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    for n in (3, 1, 2):
+        x = torch.full((n, 4), float(n))
+        if compiled:
+            found = called(x)
+        else:
+            found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, eager(x))
+    weight = made.weight.detach() if compiled else torch.as_tensor(state["net.weight"])
+    torch.testing.assert_close(weight, net.weight.detach())
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16])
+def test_a_model_that_converts_itself_writes_nothing(kind: torch.dtype) -> None:
+    class Converting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.to(kind)
+            return self.inner(x.to(kind)).float()
+
+    model = Converting().eval()
+    program = irkit.to_onnx(model, (torch.ones(3, 4),), capture="direct")
+    assert not program.state and model.inner.weight.dtype == torch.float32
