@@ -3,34 +3,44 @@ arrays of other sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
+import torch
 
 from irkit import dims
 from irkit.core.ir import Graph, Value
 from irkit.core.types import dims_of
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
-from lowering.capture.inputs.draws import DRAWS, redrawn
+from lowering.capture.inputs.draws import DRAWS, Draw, nearby, redrawn
+from lowering.records.types import array_of, as_pairs
 
 
 def same_numbers(
-    graph: Graph, other: Graph, arrays: Sequence[np.ndarray], moved: Iterable[Mapping[str, int]] = ()
-) -> bool:
+    graph: Graph, other: Graph, leaves: Sequence[np.ndarray], moved: Iterable[Mapping[str, int]] = (),
+    state: Collection[torch.Tensor] = (),
+) -> bool:  # fmt: skip
     """Whether two graphs give the same results, but for rounding, for arrays with random numbers in place of floats,
     for others like them, and with every other one zero; and the first one tensors of the very types that it promises on
-    the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone."""
+    the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone. What
+    calls go on from, `state`, comes before these arrays, with numbers near to its own: averages of squares are not
+    below 0."""
     generator = np.random.default_rng(0)
+    arrays = [*(array_of(as_pairs(t) if t.is_complex() else t) for t in state), *leaves]
+
+    def drawn(array: np.ndarray, number: int, draw: Draw) -> np.ndarray:
+        return (nearby if number < len(state) else draw)(array, generator)
+
     for pair in DRAWS:
-        if not agree(graph, other, [pair[i % 2](array, generator) for i, array in enumerate(arrays)]):
+        if not agree(graph, other, [drawn(array, i, pair[i % 2]) for i, array in enumerate(arrays)]):
             return False
     for sizes in moved:
         try:
             feeds = [resized(value, array, sizes) for value, array in zip(graph.params, arrays, strict=True)]
         except (IrkitError, ArithmeticError, KeyError):  # sizes of which nothing tells some shape
             continue
-        feeds = [redrawn(array, generator) for array in feeds]
+        feeds = [drawn(array, i, redrawn) for i, array in enumerate(feeds)]
         ours, theirs = (results_or_none(each, feeds) for each in (graph, other))
         if (ours is None) != (theirs is None):
             return False

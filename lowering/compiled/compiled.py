@@ -16,7 +16,7 @@ import torch
 from irkit.errors import ContractError, EvaluateError, IrkitError, StaleError
 from irkit.support.counts import count_text
 from lowering.capture.inputs.calls import name_of
-from lowering.compiled.capture import Capture
+from lowering.compiled.capture import Capture, asks_for_gradients
 from lowering.compiled.gradients import later_gradients
 from lowering.compiled.sizes import Seen, Shapes, Varying
 from lowering.dynamo.backend import tell_assumptions
@@ -26,6 +26,10 @@ from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import pytree
 
 LOG = logging.getLogger("irkit.compile")
+SAID = ("the program does not", "drawn anew in each call", "drawn at the export")
+"""Of what a capture notes, what makes later calls other than those of eager."""
+FIRSTS = 3
+"""So many calls may be the first step of an optimizer: it may have several groups, for which the steps begin apart."""
 KINDS = 64
 """So many kinds of calls are remembered."""
 
@@ -43,11 +47,16 @@ class Options:
 
 @attrs.frozen(eq=False)
 class Kind:
-    """What is known of calls of one structure: the sizes that they came with, and why they run in torch; empty where
-    they do not."""
+    """What is known of calls of one structure: the sizes that they came with, why they run in torch, empty where they
+    do not, and how many so far were the first step of an optimizer."""
 
     seen: Seen = attrs.field(factory=Seen)
     refused: str = ""
+    begun: int = 0
+
+
+class FirstStep(Exception):
+    """What a call is, of an optimizer that is named so: it begins with what hangs on its gradients."""
 
 
 class Compiled:
@@ -100,7 +109,10 @@ class Compiled:
 
     def run(self, capture: Capture, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any] | None:
         """(the result,) of a capture; None where gradients are asked for that it cannot have."""
-        if not torch.is_grad_enabled() or capture.program.lowered.captured.records:
+        records = capture.program.lowered.captured.records
+        if records and self.goes_beyond(capture, args, kwargs):
+            return (self.model(*args, **kwargs),)
+        if records or not torch.is_grad_enabled():
             return (self.stepped(capture, args, kwargs),)
         with register_classes(args, kwargs):
             given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
@@ -112,6 +124,24 @@ class Compiled:
             self.tell(why)
             return (self.model(*args, **kwargs),)
         return (later_gradients(self.model, capture, args, kwargs),)
+
+    def goes_beyond(self, capture: Capture, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a call that computes gradients leaves some at its arguments, or at what these were computed from,
+        which is said. Raises ContractError where the capture was made for arguments that ask for others."""
+        with register_classes(args, kwargs):
+            leaves = pytree.tree_leaves((args, kwargs))
+        asking = tuple(map(asks_for_gradients, leaves))
+        if not any(asking) and not any(capture.asking):
+            return False
+        if asking != capture.asking:
+            raise ContractError(
+                "gradients are asked for other arguments than those of the capture",
+                hint="call it with arguments of which as many require gradients",
+            )
+        left = capture.program.lowered.training.arguments
+        if left:
+            self.tell(f"it leaves a gradient at {left[0]}")
+        return bool(left)
 
     def stepped(self, capture: Capture, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The result of a capture, after which the schedulers themselves, and what other captures know of them, are as
@@ -146,6 +176,8 @@ class Compiled:
             capture = self.captured(args, kwargs, leaves, spec, seen)
         except IrkitError as error:
             return self.left(key, kind, error.what, error)
+        except FirstStep as told:
+            return self.first_step(key, attrs.evolve(kind, begun=kind.begun + 1), str(told))
         self.remember(key, Kind(seen))
         self.captures = (capture, *self.captures)[: self.options.captures]
         try:
@@ -157,26 +189,29 @@ class Compiled:
         self, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any], spec: Any, seen: Seen
     ) -> Capture:
         """A capture for a call, by one run of the model. Weights that were written since an earlier capture are inputs
-        of this one. Raises IrkitError where the model cannot be captured or lowered."""
+        of this one. Raises IrkitError where the model cannot be captured or lowered, and FirstStep where each call of
+        the program would be the first step of an optimizer."""
         start, self.count = time.perf_counter(), self.count + 1
-        options = self.options.export
+        options = attrs.evolve(self.options.export, gradients=True)
         distinct = [x.view_as(x) if isinstance(x, torch.Tensor) and not x.is_leaf else x for x in leaves]
         names = {} if self.options.dynamic is False else seen.varying()
         if self.options.dynamic and not names:
             names = all_sizes(distinct)
         if options.dynamic_shapes is None and names:
             options = attrs.evolve(options, dynamic_shapes=Varying(names, leaves), specialization="report")
-        if any(not capture.weights.hold() for capture in self.captures):
+        if any(not capture.standing.weights.hold() for capture in self.captures):
             options = attrs.evolve(options, live=True)
-            self.captures = tuple(capture for capture in self.captures if capture.weights.hold())
+            self.captures = tuple(capture for capture in self.captures if capture.standing.weights.hold())
         program = export_model(self.model, tuple(args), dict(kwargs), options)
-        made = Capture.of(self.model, program, self.options.threads)
+        if program.lowered.training.begins:
+            raise FirstStep(program.lowered.training.begins[0])
+        made = Capture.of(self.model, program, self.options.threads, leaves)
         tell_assumptions(program.watched)
         LOG.info(
             "captured %s, %d operators, in %.3f s", name_of(self.model), len(program.ready), time.perf_counter() - start
         )
         for note in program.report.notes:
-            if "the program does not" in note or "first step of" in note:
+            if any(text in note for text in SAID):
                 LOG.warning("%s: %s", name_of(self.model), note)
         return made
 
@@ -188,6 +223,15 @@ class Compiled:
             raise error or ContractError(f"{name_of(self.model)} cannot be compiled: {why}")
         self.remember(key, attrs.evolve(kind, refused=why))
         self.tell(why)
+
+    def first_step(self, key: str, kind: Kind, name: str) -> None:
+        """Has torch make the first step of an optimizer, which begins with what its captures go on from. One that
+        begins at each call, as far as a capture can tell, is left to torch."""
+        why = f"it is the first step of {name}, which begins with what hangs on its gradients"
+        if kind.begun >= FIRSTS:
+            return self.left(key, kind, f"each call is, to a capture, the first step of {name}", None)
+        self.remember(key, kind)
+        return self.tell(why)
 
     def remember(self, key: str, kind: Kind) -> None:
         """Keeps what is known of calls of a kind, of the last kinds."""

@@ -15,9 +15,9 @@ import torch
 from irkit.core.ir import Graph
 from irkit.errors import IrkitError
 from irkit.onnx.shared_weights import write_models
+from lowering.capture.inputs.standing import Standing
 from lowering.decoding.program_files import KEY, SAVE_KEY, file_graph
 from lowering.decoding.stages import Stage
-from lowering.decoding.standing import Standing
 from lowering.decoding.steps import merged_steps, recorded_calls
 from lowering.errors import CaptureError
 from lowering.program.program import Program
@@ -66,7 +66,7 @@ class Generation:
         batches. Raises what it raises, ContractError for a call that no program takes and none may be captured, and
         StaleError where layers, attributes or the configuration of the model are others than when it was captured."""
         if self.standing is not None:
-            self.standing.require()
+            self.standing.require(type(self.model).__name__)
         served = self.steps.served()
         if self.encoder is not None:
             own, encoder = self.encoder.module, self.encoder.served()
@@ -149,7 +149,7 @@ def generation(
     made = Generation(model, steps, encoder, served[0], served[-1])
     if encoder is not None:
         made.generate(**example_of(model, example), max_new_tokens=1, do_sample=False)
-    made = made if settings.copy else attrs.evolve(made, standing=Standing.of(model))
+    made = made if settings.copy else attrs.evolve(made, standing=Standing.of_model(model))
     if not fixed:
         return made
     closed = attrs.evolve(steps, grows=False)

@@ -23,7 +23,7 @@ from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
-from irkit.core.types import DType, Tensor, same_types
+from irkit.core.types import DType, Tensor
 from irkit.dims import Range
 from irkit.errors import DimensionError
 from irkit.support.arguments import type_text
@@ -49,6 +49,7 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
+from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients, refuse_first_steps
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import (
     as_facts,
@@ -73,6 +74,7 @@ from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex,
 from lowering.tensors.promotion import truth
 
 HOW = "traced directly"
+LEFT = "the model, when it is called, leaves a gradient at {}, and the program does not"
 CONSTANTS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format)
 """What a result may be beside tensors, as it is."""
 
@@ -133,7 +135,8 @@ def run(
     outside = Outside()
     runs: list[Run] = []
     likes = likes_of(request.parts) if trial is None else trial.before.tracer.likes
-    training = Training.of(request.module, request.parts) if trial is None else trial.before.training
+    leaves = request.options.gradients
+    training = Training.of(request.module, request.parts, leaves) if trial is None else trial.before.training
     while True:
         try:
             how = (keep_sizes, at_once, for_tracer, varying)
@@ -190,32 +193,24 @@ def run_once(
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
-    names = parts.names
-    known_names = {**names, **training.names({**parts.around.names, **names}, names), **request.weights.names}
-    tracer = Tracer(request.options, known_names, request.weights)
-    at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
-    tracer.begin(sizes, {**request.ranges, **at})
-    tracer.outside, tracer.likes = outside, likes
-    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer, tracer.asked.varying = how
-    keep_sizes = tracer.asked.keeps
-    if trial is not None:
-        tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
-        tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)
-        tracer.told = trial.before.tracer.told
+    tracer = tracer_for(request, sizes, outside, how, trial, training)
+    tracer.likes, keep_sizes = likes, tracer.asked.keeps
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
-    inputs = inputs_of(tracer, request, examples, before)
+    inputs = inputs_of(tracer, request, examples, before, training.records)
     with ExitStack() as blocks:
         keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
         chooses = partial(chosen_module, tracer)
         ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}
         occasion = Occasion("direct", module, keeping=keeping, places=places, **ways)
         blocks.enter_context(patch_torch(occasion))
-        others = partial(rebind_buffers, tracer, request)
+        others = partial(rebind_buffers, tracer, module, {**parts.buffers, **parts.parameters})
         attributes = blocks.enter_context(keep_unchanged(module, parts, others))
         blocks.callback(lambda: undisguise(*tracer.disguised))
-        begun = blocks.enter_context(training_state_kept(module, training, parts))
+        begun = blocks.enter_context(
+            training_state_kept(module, training, parts, lambda total: id(total) in tracer.seen)
+        )
         blocks.enter_context(torch.set_grad_enabled(training.records))
         by_python = blocks.enter_context(generator_kept(parts.run_torch_alone))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
@@ -227,7 +222,9 @@ def run_once(
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
-        rebind_gradients(tracer, training)
+        arguments = arguments_left(inputs.given)
+        spent = begun.leaves.spent() if training.records else ()
+        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training.sums, spent), arguments=arguments)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised) for each in results):
@@ -237,26 +234,33 @@ def run_once(
     for each in results:
         if type(each) is Traced:
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
-    changed = (*begun.in_words(attributes), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python))
+    refuse_first_steps(begun.rated, () if request.options.gradients else begun.early)
+    begins = *begun.optimizers, *begun.early
+    training = attrs.evolve(training, dropped=tuple(begun.dropped), begins=begins)
+    noted = *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python)
+    changed = (*begun.in_words(attributes), *noted)
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
     return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
 
 
-def rebind_buffers(tracer: Tracer, request: Request) -> None:
-    """Notes which buffers are other tensors, once the model was called."""
-    before = request.parts.buffers
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        for name, buffer in request.module.named_buffers():
-            if name in before and buffer is not before[name]:
-                rebind(tracer, name, before[name], buffer)
-
-
-def rebind_gradients(tracer: Tracer, training: Training) -> None:
-    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first."""
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        for parameter, total in training.sums:
-            if parameter.grad is not None and parameter.grad is not total:
-                rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
+def tracer_for(
+    request: Request, sizes: Mapping[str, int], outside: Outside,
+    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str]], trial: Trial | None, training: Training,
+) -> Tracer:  # fmt: skip
+    """The tracer of one run, before it has met anything."""
+    parts = request.parts
+    names = parts.names
+    known_names = {**names, **training.names({**parts.around.names, **names}, names), **request.weights.names}
+    tracer = Tracer(request.options, known_names, request.weights)
+    at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
+    tracer.begin(sizes, {**request.ranges, **at})
+    tracer.outside = outside
+    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer, tracer.asked.varying = how
+    if trial is not None:
+        tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
+        tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)
+        tracer.told = trial.before.tracer.told
+    return tracer
 
 
 def with_tensors(
@@ -270,26 +274,14 @@ def with_tensors(
     return pytree.tree_flatten(found)
 
 
-def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
-    """Notes that a buffer is another tensor once the model was called: what it holds then is what the buffer holds when
-    it is called next."""
-    memory, content = tracer.handle(buffer).memory, tracer.read(tracer.handle(after))
-    if memory.torn or memory.name != name or same_types(content.type, memory.first.type) is not True:
-        if tracer.options.declined is not None and content.origin is not None:
-            tracer.options.declined(content.origin.source)
-        raise LoweringError(
-            f"the buffer {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
-            hint="write it in place: self.buffer.copy_(...)",
-        )
-    memory.last = content
-
-
 # ---------------------------------------------------------------------------------------------- inputs
 
 
-def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before: Inputs | None = None) -> Inputs:
+def inputs_of(
+    tracer: Tracer, request: Request, examples: Sequence[Any], before: Inputs | None = None, records: bool = False
+) -> Inputs:
     """What the model is called with: traced tensors, symbolic numbers, and constants as they are; over the parameters
-    of the run before, in a trial."""
+    of the run before, in a trial. Where gradients are recorded, those tensors get some that do in the example."""
     found = Inputs([], [], [])
     made = iter([]) if before is None else iter(value for _, value in before.params)
     types: dict[Tensor, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
@@ -298,7 +290,8 @@ def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before:
             refuse_layout(value)
             type_ = Tensor(DTYPES[value.dtype], shape)
             type_ = types.setdefault(type_, type_)
-            found.given.append(parameter(tracer, found, leaf.name, value, type_, next(made, None)))
+            given = parameter(tracer, found, leaf.name, value, type_, next(made, None))
+            found.given.append(given.requires_grad_() if records and leaf.value.requires_grad else given)
         elif shape is not None and type(shape) is not int:
             scalar = next(made, param(Tensor(DType.INT64, ())))
             found.params.append((Port(leaf.name, "input", getattr(shape, "name", "")), scalar))

@@ -441,13 +441,15 @@ def agreement(low: Lowered, other: Run, point: Sizes, moved: Iterable[Sizes]) ->
     """How another run gives what a graph gives, also at other sizes, in words; empty where it does not."""
     there = lowered_run(other, other.guards, other.request.ranges)
     ours, theirs = ({check.text: check for check in each.checks} for each in (low, there))
-    if there.outputs != low.outputs or not theirs.keys() <= ours.keys():
+    alike = there.outputs == low.outputs and there.graph.signature.params == low.graph.signature.params
+    if not alike or not theirs.keys() <= ours.keys():
         return ""  # what is checked here and not there is checked there, too
     graph = bare(Watched.of(low.graph, [ours[text] for text in theirs]).whole)
     again = bare(there.watched.whole)
     if equal_at(point, graph, again) or again == graph:  # weights are read last
         return SAME
-    return "the model takes another way, and the results agree" if numbers_agree(graph, again, other, moved) else ""
+    agree = numbers_agree(graph, again, other, there, moved)
+    return "the model takes another way, and the results agree" if agree else ""
 
 
 def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) -> Found:
@@ -527,12 +529,11 @@ def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:
     return all(index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type) for a, b in pairs)
 
 
-def numbers_agree(graph: Graph, other: Graph, at: Run, moved: Iterable[Sizes]) -> bool:
-    """Whether two graphs give the same numbers for the example leaves that a run had, and at the sizes of `moved`."""
+def numbers_agree(graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes]) -> bool:
+    """Whether two graphs give the same numbers for the leaves and the state of a run, and at the sizes of `moved`."""
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
-    if len(known) != len(graph.params) or len(known) != len(other.params):
-        return False  # state is written, whose content is not among the leaves
-    return same_numbers(graph, other, known, moved)
+    fits = len(there.initial_state) + len(known) == len(graph.params) == len(other.params)
+    return fits and same_numbers(graph, other, known, moved, there.initial_state.values())
 
 
 def sizes_beside(found: Found, other: Run, point: Sizes) -> Iterator[Sizes]:

@@ -1,4 +1,5 @@
-"""Operators that write their arguments, or give a tensor other dimensions in place."""
+"""Operators that write their arguments, or give a tensor other dimensions in place; buffers and gradients that are
+others once the model was called."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
@@ -313,3 +314,70 @@ def require_channels(tracer: Tracer, given: Sequence[Any]) -> None:
         tracer.asked.equal(size, channels)
     if type(channels) is not int:
         tracer.asked.required(sympy.Ge(channels, 1))
+
+
+# ---------------------------------------------------------------------------------------------- after a call
+
+
+def rebind_buffers(tracer: Tracer, module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> None:
+    """Notes which buffers and parameters are other tensors, once the model was called; not those that a model which
+    converts itself has in another element type, in which each call has them."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        buffers = dict(module.named_buffers())
+        for name, tensor in (*buffers.items(), *module.named_parameters()):
+            known = before.get(name, tensor)
+            if tensor is not known and (tensor.dtype == known.dtype or name in buffers):
+                rebind(tracer, name, before[name], tensor)
+
+
+def rebind_gradients(
+    tracer: Tracer, sums: Sequence[Sequence[torch.Tensor]], spent: Sequence[torch.Tensor]
+) -> frozenset[int]:
+    """Notes which gradients that the model leaves are other tensors than those that it found: it drops these first. The
+    identities of those that it drops. Where it leaves none at all, having used what it found, which is `spent`, the
+    next call begins with zeros."""
+    found: set[int] = set()
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        for parameter, total in sums:
+            if parameter.grad is not None and parameter.grad is not total:
+                rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)
+                found.add(id(total))
+        for total in spent:
+            if id(total) in tracer.seen:
+                rebind(tracer, tracer.handle(total).memory.name, total, torch.zeros_like(total))
+    return frozenset(found)
+
+
+def arguments_left(given: Sequence[Any]) -> tuple[str, ...]:
+    """The names of the inputs that the model leaves gradients at."""
+    found = [each for each in given if isinstance(each, Traced) and each.requires_grad]
+    return tuple(each.handle.name for each in found if each.grad is not None)
+
+
+def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
+    """Notes that a buffer is another tensor once the model was called: what it holds then is what the buffer holds when
+    it is called next."""
+    memory, content = tracer.handle(buffer).memory, tracer.read(tracer.handle(after))
+    if memory.torn or memory.name != name or same_types(content.type, memory.first.type) is not True:
+        if tracer.options.declined is not None and content.origin is not None:
+            tracer.options.declined(content.origin.source)
+        raise LoweringError(
+            f"the tensor {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
+            hint="write it in place: tensor.copy_(...)",
+        )
+    memory.last = content
+
+
+def refuse_first_steps(rated: Sequence[str], early: Sequence[str]) -> None:
+    """Raises CaptureError where the first step of an optimizer begins with a rate that the model sets by hand, or comes
+    before there are gradients."""
+    if rated:
+        raise CaptureError(
+            f"what {rated[0]} keeps begins with its learning rate, which the model sets before its first step",
+            hint="make a step before, or set the rate of the optimizer before the export",
+        )
+    if early:
+        raise CaptureError(
+            f"the first call makes a step of {early[0]} before there are gradients, and others use those of the last",
+            hint="call it once before the export, so that there are gradients",
+        )

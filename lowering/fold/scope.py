@@ -37,7 +37,8 @@ from lowering.tensors.complex_pairs import PAIR, pair, parts
 @attrs.frozen(eq=False)
 class Options:
     """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, whether
-    weights are copied, or are inputs, and what computes operators of other domains on the example's numbers.
+    weights are copied, or are inputs, whether all gradients that a call leaves are results, and what computes operators
+    of other domains on the example's numbers.
     `reached` hears of each question that the example answers, before it does; `decides` says whether code decides now
     whose ways at other sizes are to be branches; `declined` hears of the line that makes what no program has, before
     that is refused."""
@@ -47,6 +48,7 @@ class Options:
     progress: Callable[[int, int], None] | None = None
     copy: bool = False
     live: bool = False
+    gradients: bool = False
     kernels: Mapping[str, Callable[..., Any]] = {}
     reached: Callable[[Any], None] | None = None
     decides: Callable[[], bool] | None = None
@@ -58,7 +60,8 @@ class Options:
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
         hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined")]
-        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, *hearing)
+        inner = (asked.live, asked.gradients, asked.kernels or {})
+        return cls(registry, asked.strict, told, asked.copy, *inner, *hearing)
 
 
 @attrs.frozen(eq=False)

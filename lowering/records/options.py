@@ -84,9 +84,10 @@ class ExportOptions:
     """What `irkit.to_onnx` takes beside the model and its arguments, each under the name and with the default that it
     has there, where it is described; `lowering.lower` and `capture` take some of them.
 
-    `dynamo`, `live` and `kernels` are not options of an export: torch.export shall trace by TorchDynamo instead of
-    Python itself; all that a direct capture meets from outside shall be state, weights among it, of which nothing is
-    copied; and what computes operators of domains of their own, by name, where it asks for the example's numbers.
+    `dynamo`, `live`, `gradients` and `kernels` are not options of an export: torch.export shall trace by TorchDynamo
+    instead of Python itself; all that a direct capture meets from outside shall be state, weights among it, of which
+    nothing is copied; so shall all gradients that it leaves, those too that the next call drops; and what computes
+    operators of domains of their own, by name, where it asks for the example's numbers.
 
     Raises CaptureError for a way of capture that there is none of, for a `specialization` or `data` that says nothing,
     for a flag that is neither True nor False, and for a `progress` that cannot be called.
@@ -109,6 +110,7 @@ class ExportOptions:
     strict: bool = attrs.field(default=False, validator=yes_or_no)
     copy: bool = attrs.field(default=False, validator=yes_or_no)
     live: bool = attrs.field(default=False, validator=yes_or_no)
+    gradients: bool = attrs.field(default=False, validator=yes_or_no)
     progress: Callable[[str, int, int], None] | None = attrs.field(default=None, validator=called_or_none)
     # what becomes of the graph
     opset: int | None = None

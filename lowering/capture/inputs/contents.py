@@ -248,16 +248,22 @@ OWN = frozenset(torch.nn.Module().__dict__)
 
 
 def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
-    """The attributes of a module and its children that hold other tensors or numbers than before, and, of the user's
-    modules, other truth values and texts; `before` has what each dict, list and set held by its identity."""
+    """The attributes of a module and its children that hold other tensors or numbers than before, or other children,
+    and, of the user's modules, other truth values and texts; `before` has what each dict, list and set held by its
+    identity."""
     for path, each in module.named_modules():
         known, words = before.get(id(each.__dict__), each.__dict__), is_users(type(each).__module__)
         inside = f"{path}." if path else ""
         for name, value in each.__dict__.items():
             held = [held for held in containers(value) if id(held) in before]
-            if name in TENSORS and value:
-                known_tensors = before.get(id(value), {})
-                yield from (f"{inside}{n}" for n in value if known_tensors.get(n) is None and value[n] is not None)
+            if name in TENSORS:
+                held_before = before.get(id(known.get(name)), {})
+                names = dict.fromkeys((*value, *held_before))
+                yield from (f"{inside}{n}" for n in names if (held_before.get(n) is None) != (value.get(n) is None))
+            elif name == "_modules":
+                held_before = before.get(id(known.get(name)), {})
+                names = dict.fromkeys((*value, *held_before))
+                yield from (f"{inside}{n}" for n in names if value.get(n) is not held_before.get(n))
             elif name == "training":
                 yield from [f"{inside}{name}"] if value is not known.get(name) else []
             elif name not in OWN and (

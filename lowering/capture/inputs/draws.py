@@ -37,6 +37,14 @@ def zeroed(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return np.zeros_like(array) if array.dtype.kind == "f" else array
 
 
+def nearby(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Floats of the same sign, and small ones above 0 in place of zeros; other numbers as they are."""
+    if array.dtype.kind != "f":
+        return array
+    beside = array * generator.uniform(0.5, 1.5, array.shape)
+    return np.where(array == 0, generator.uniform(0.05, 0.5, array.shape), beside).astype(array.dtype)
+
+
 DRAWS: tuple[tuple[Draw, Draw], ...] = (
     *((draw, draw) for draw in (randomized, turned, redrawn)), (zeroed, randomized), (randomized, zeroed),
 )  # fmt: skip

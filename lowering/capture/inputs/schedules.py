@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from lowering.errors import CaptureError
 
+SEVERAL = "another one sets numbers of the same optimizer, which one ChainedScheduler of both would do"
 STEPS = 10_000
 """So many steps of a scheduler are computed beforehand; a program refuses one more."""
 
@@ -35,9 +36,11 @@ class Schedule:
     given: dict[tuple[int, str], Any] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, scheduler: Any) -> Schedule:
-        """The next steps of a scheduler, from where it is."""
+    def of(cls, scheduler: Any, others: Sequence[Any] = ()) -> Schedule:
+        """The next steps of a scheduler, from where it is; `others` are all that there are."""
         count = torch.tensor(0)
+        if sum(getattr(each, "optimizer", None) is scheduler.optimizer for each in others) > 1:
+            return cls(scheduler, count, {}, SEVERAL, last_epoch(scheduler))
         try:
             rows = rates(scheduler)
         except Exception as error:  # of a scheduler that wants a loss, or anything else
@@ -51,7 +54,7 @@ class Schedule:
         now = last_epoch(self.scheduler)
         return now is None or self.first is None or now == self.first + int(self.count)
 
-    def names(self, taken: str = "schedule") -> dict[str, torch.Tensor]:
+    def names(self, taken: str) -> dict[str, torch.Tensor]:
         """The tensors that it is made of, by what they are called."""
         return {taken: self.count, **{f"{taken}.{key[1]}": table for key, table in self.tables.items()}}
 
@@ -79,8 +82,14 @@ class Schedule:
                 "optimizer.param_groups[0]['lr'] = rate",
             )
         self.count.add_(1)
+        self.stand()
+
+    def stand(self) -> None:
+        """Has the scheduler and its optimizer stand where the count is."""
         self.set_rates()
         self.scheduler._last_lr = [group["lr"] for group in self.scheduler.optimizer.param_groups]
+        if self.first is not None:
+            self.scheduler.last_epoch = self.first + self.count.item()
 
 
 def last_epoch(scheduler: Any) -> int | None:
@@ -92,7 +101,8 @@ def last_epoch(scheduler: Any) -> int | None:
 def begin_schedules(schedules: Sequence[Schedule]) -> None:
     """Makes the steps of schedulers be looked up, and the numbers of the first one stand where they belong."""
     for each in schedules:
-        each.set_rates()
+        if not each.refusal:
+            each.stand()
         each.scheduler.step = each.step
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
 import attrs
 import torch
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.containers import containers, differs, restore
 from lowering.capture.inputs.contents import Parts
-from lowering.capture.inputs.leaves import Leaves
+from lowering.capture.inputs.first_steps import (
+    Damping,
+    State,
+    dampings_of,
+    first_state,
+    first_steps_told,
+    rates_of,
+)
+from lowering.capture.inputs.leaves import Leaves, Noted, calls_noted
 from lowering.capture.inputs.schedules import Schedule
-
-State = Mapping[Any, Mapping[str, Any]]
-"""What an optimizer keeps, by parameter and name."""
 
 
 @attrs.frozen(eq=False)
@@ -27,19 +30,30 @@ class Training:
     """The optimizers that a module or function holds, and what each begins with for parameters that it has made no step
     of yet: what it would keep of these at the beginning of its first step.
 
-    `schedules` are its schedulers. `records` says that the model is run with gradients recorded: it asks for them
-    outside of `torch.enable_grad()`. `sums` are parameters at which the model leaves other gradients than it finds,
-    each with what it finds: the zeros that it adds them to in the first call where there is none.
+    `schedules` are its schedulers, `dampings` groups of SGD whose first step is to come; `begins` are optimizers, in
+    words, that each call of the program is the first step of. `records` says that the model is run with gradients
+    recorded: it asks for them outside of `torch.enable_grad()`. `sums` are parameters at which the model leaves other
+    gradients than it finds,
+    each with what it finds: the zeros that it adds them to in the first call where there is none. `leaves` says that
+    these are all at which it leaves some, those too that the next call drops; of what it finds, `replaced` has the
+    identities of what it drops, and `dropped` the parameters that it leaves without one. `arguments` are the inputs
+    that it leaves gradients at, by name.
     """
 
     optimizers: tuple[Optimizer, ...] = ()
     starts: tuple[State, ...] = ()
     schedules: tuple[Schedule, ...] = ()
+    dampings: tuple[Damping, ...] = ()
+    begins: tuple[str, ...] = ()
     records: bool = False
     sums: tuple[tuple[torch.Tensor, torch.Tensor], ...] = ()
+    leaves: bool = False
+    replaced: frozenset[int] = frozenset()
+    dropped: tuple[torch.Tensor, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, module: torch.nn.Module, parts: Parts | None = None) -> Training:
+    def of(cls, module: torch.nn.Module, parts: Parts | None = None, leaves: bool = False) -> Training:
         """The optimizers of a module, with what they begin with; `parts` are what was found of the module already."""
         held = (parts or Parts.of(module)).around.training
         schedulers = [each for each in held if isinstance(each, LRScheduler)]
@@ -47,7 +61,10 @@ class Training:
         schedulers = [each for each in schedulers if not any(each is part for part in inner)]
         steered = [getattr(each, "optimizer", None) for each in schedulers]
         found = tuple(dict.fromkeys(v for v in (*held, *steered) if isinstance(v, Optimizer)))
-        return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)))
+        starts = tuple(first_state(each, not leaves) for each in found)
+        dampings = tuple(d for each, start in zip(found, starts, strict=True) for d in dampings_of(each, start))
+        schedules = tuple(Schedule.of(each, schedulers) for each in schedulers)
+        return cls(found, starts, schedules, dampings=dampings, leaves=leaves)
 
     @classmethod
     def present(cls, module: torch.nn.Module, parts: Parts) -> Training:
@@ -78,8 +95,9 @@ class Training:
             name = f"{parameters.get(id(each), 'parameter')}.grad"
             found[id(total)] = numbered(name, next(n for n in range(len(free) + 1) if numbered(name, n) not in free))
             free.add(found[id(total)])
-        for each in self.schedules:
-            found |= {id(tensor): name for name, tensor in each.names().items()}
+        for number, each in enumerate(self.schedules):
+            found |= {id(tensor): name for name, tensor in each.names(numbered("schedule", number)).items()}
+        found |= {id(each.stepped): numbered("stepped", number) for number, each in enumerate(self.dampings)}
         for each, state in zip(self.optimizers, self.kept, strict=True):
             held = [(key, group[key]) for group in each.param_groups for key in group if key != "params"]
             for number, (parameter, contents) in enumerate(state.items()):
@@ -117,11 +135,15 @@ def numbered(name: str, count: int) -> str:
 
 @contextmanager
 def training_state_kept(
-    module: torch.nn.Module, training: Training | None = None, parts: Parts | None = None
+    module: torch.nn.Module,
+    training: Training | None = None,
+    parts: Parts | None = None,
+    used: Callable[[torch.Tensor], bool] = lambda _: False,
 ) -> Iterator[Begun]:
     """A block after which the gradients of parameters, and the optimizers that a module or function holds, are as they
     were before. With `training`, what was found of them before, optimizers are in it as they begin. It is given what
-    begins in it that is no part of that. `parts` are what was found of the module already."""
+    begins in it that is no part of that. `parts` are what was found of the module already; `used` says whether the
+    model has used a gradient that it found."""
     parameters = [*module.parameters()] if parts is None else [*parts.parameters.values(), *parts.around.leaves]
     held: list[Any] = (
         list((parts or Parts.of(module)).around.training)
@@ -141,23 +163,25 @@ def training_state_kept(
     states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
     settings = [(each, settings_of(each)) for each in found]
-    begun = Begun()
+    begun = Begun(leaves)
     for group in [group for each in found for group in each.param_groups] if training is not None else []:
         if group.get("fused"):
             group["fused"] = False  # one kernel for all that a step does: the same in operators that are known
     for parameter, total in () if training is None else training.sums:
         parameter.grad = total
-    noted: set[int] = set()
-    spent: set[int] = set()
+    told = Training() if training is None else training
+    watched = parameters if told.leaves and told.records else [parameter for parameter, _ in told.sums]
+    noted = Noted.of(told.sums, leaves, rates_of(found, told.starts), told.schedules)
     try:
-        with calls_noted(found, noted, spent):
+        with calls_noted(found, watched, noted), first_steps_told(told.dampings):
             yield begun
     finally:
+        begun.note(noted, leaves, told.leaves and told.records)
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
         begun.settings += set_by_hand(settings, () if training is None else training.schedules)
-        begun.gradients, begun.flags = leaves.put_back(noted, spent)
+        begun.gradients, begun.flags = leaves.put_back(noted, used)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
                 del each.state[key]
@@ -171,12 +195,25 @@ def training_state_kept(
 class Begun:
     """What begins in one run: `optimizers`, in words, begin to keep tensors or numbers, and parameters get `gradients`
     to which the next call would add; `settings` of optimizers are numbers that the model sets, and `flags` counts
-    whether some begin or cease to get gradients."""
+    whether some begin or cease to get gradients. The `dropped` parameters are left without theirs. `leaves` are the
+    parameters as they were before. Optimizers, in words, make an `early` step of gradients that there are none of in
+    the first call, and begin with a rate that is another, `rated`, when they make a step."""
 
+    leaves: Leaves = attrs.field(factory=lambda: Leaves.of(()))
     optimizers: list[str] = attrs.field(factory=list)
     settings: list[str] = attrs.field(factory=list)
     gradients: list[torch.Tensor] = attrs.field(factory=list)
     flags: int = 0
+    dropped: list[torch.Tensor] = attrs.field(factory=list)
+    early: Sequence[str] = ()
+    rated: Sequence[str] = ()
+
+    def note(self, noted: Noted, leaves: Leaves, all_left: bool) -> None:
+        """Takes over what was noted of calls; `all_left` says that no gradient is spent."""
+        self.early, self.rated = tuple(dict.fromkeys(noted.early)), tuple(dict.fromkeys(noted.rated))
+        if all_left:
+            self.dropped += leaves.dropped(noted.gained)
+            noted.spent.clear()
 
     def in_words(self, attributes: Sequence[str]) -> Iterator[str]:
         """That and the attributes which a run sets, as notes: no call of a program does either."""
@@ -211,32 +248,6 @@ FEW = 4
 NOT_KEPT = "and the program does not: each of its calls finds what was there at first"
 SET = f"the model, when it is called, sets {{}}, {NOT_KEPT}"
 BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
-
-
-@contextmanager
-def calls_noted(optimizers: Iterable[Optimizer], noted: set[int], spent: set[int]) -> Iterator[None]:
-    """A block in which it is `noted` of which parameters the gradients are dropped while there are none: each call does
-    so before it adds to them; and of which the gradients are `spent` by a step."""
-
-    def zero_grad(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
-        noted.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is None)
-        type(optimizer).zero_grad(optimizer, *args, **kwargs)
-
-    def stepped(optimizer: Optimizer, *_: Any) -> None:
-        spent.update(id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
-
-    found = list(optimizers)
-    own = [each for each in found if "zero_grad" not in each.__dict__]
-    for each in own:
-        each.__dict__["zero_grad"] = partial(zero_grad, each)
-    hooks = [each.register_step_pre_hook(stepped) for each in found]
-    try:
-        yield
-    finally:
-        for each in hooks:
-            each.remove()
-        for each in own:
-            del each.__dict__["zero_grad"]
 
 
 def contents_kept(module: torch.nn.Module, training: Training) -> AbstractContextManager[None]:
@@ -276,77 +287,3 @@ def asks_for_gradients(error: Exception) -> bool:
 
 UNRECORDED = ("does not require grad", "doesn't require gradient", "on Tensor that has requires_grad=False")
 """What torch says of a tensor whose gradients were not recorded: where they are asked for, get a hook, or are kept."""
-
-
-# ---------------------------------------------------------------------------------------------- first steps
-
-
-class Recording(dict[str, Any]):
-    """What an optimizer keeps of one parameter; `first` has each tensor as it was when it was put in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first: dict[str, Any] = {}
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.first.setdefault(key, value.detach().clone() if isinstance(value, torch.Tensor) else value)
-        super().__setitem__(key, value)
-
-
-def first_state(optimizer: Optimizer) -> State:
-    """What an optimizer would begin to keep of parameters that it keeps nothing of; empty where that hangs on the
-    gradients, other than as a sum that begins with 0, where a step of it takes more than gradients, and where the
-    first thing that it puts in is what the step has made already, a count of 1."""
-    lacking = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-    lacking = [p for p in lacking if not optimizer.state.get(p)]
-    if not lacking:
-        return {}
-    zero, one = (begun_by(optimizer, gradient) for gradient in (0.0, 1.0))
-    if zero is None or one is None:
-        return {}
-    plain = type(optimizer) is SGD and not any(group["dampening"] for group in optimizer.param_groups)
-    found = {p: zero[0][p] for p in lacking if zero[0][p] and (plain or same_contents(zero[0][p], one[0][p]))}
-    if not found or type(optimizer).__module__.startswith("torch.optim."):
-        return found
-    again = begun_by(optimizer, 1.0, found)
-    return found if again is not None and all(same_contents(one[1][p], again[1][p]) for p in found) else {}
-
-
-def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two states hold equal tensors and numbers under the same names."""
-    return one.keys() == other.keys() and all(
-        torch.equal(value, other[key]) if isinstance(value, torch.Tensor) else value == other[key]
-        for key, value in one.items()
-    )
-
-
-def begun_by(optimizer: Optimizer, gradient: float, start: State | None = None) -> tuple[State, State] | None:
-    """What a first step, on copies and with all gradients alike, puts into an optimizer's state at first, and what is
-    there after it, with the parameter itself, by parameter; None where that step cannot be made. `start` is what is in
-    the state before."""
-    copies = {p: torch.zeros_like(p).requires_grad_() for group in optimizer.param_groups for p in group["params"]}
-    for each in copies.values():
-        each.grad = torch.full_like(each, gradient)
-    twin: Any = object.__new__(type(optimizer))
-    twin.__dict__.update(optimizer.__dict__)
-    twin.__dict__.update({name: OrderedDict() for name in optimizer.__dict__ if name.endswith("_hooks")})
-    twin.__dict__.pop("step", None)  # a scheduler's, which makes a step of the optimizer itself
-    twin.state = defaultdict(Recording)
-    for p, contents in (start or {}).items():
-        twin.state[copies[p]].update({name: copied(value) for name, value in contents.items()})
-    twin.param_groups = [
-        {key: copied(value) for key, value in group.items()} | {"params": [copies[p] for p in group["params"]]}
-        for group in optimizer.param_groups
-    ]
-    try:
-        with torch.no_grad():
-            twin.step()
-    except Exception:  # of an optimizer that wants a function, or more of its user's
-        return None
-    first = {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
-    return first, {p: {**twin.state[twice], "parameter": twice.detach()} for p, twice in copies.items()}
-
-
-def copied(value: Any) -> Any:
-    """A tensor of its own; anything else as it is."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -18,9 +18,9 @@ import torch
 from lowering.capture.patches import settings
 from lowering.capture.patches.arrays_of_tensors import arrays_of_tensors
 from lowering.capture.patches.asked_texts import texts_asked
-from lowering.capture.patches.averages import averages_counted
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.chosen_modules import modules_chosen
+from lowering.capture.patches.counted_calls import calls_counted
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.kept_sizes import sizes_kept
@@ -248,12 +248,19 @@ TABLE: tuple[Patch, ...] = (
         lambda at: texts_asked(),
     ),
     Patch(
-        "averages_counted",
-        ("torch.nn.modules.batchnorm._BatchNorm.forward", "torch.optim.swa_utils.AveragedModel.update_parameters"),
-        "how many batches or models are averaged is made a number, or asked, where it is another in each call",
+        "calls_counted",
+        (
+            "torch.nn.modules.batchnorm._BatchNorm.forward",
+            "torch.optim.swa_utils.AveragedModel.update_parameters",
+            "the steps of torch.optim.RAdam and ASGD",
+            "max and min in torch.optim._adafactor",
+            "torch.optim.LBFGS._gather_flat_grad",
+        ),
+        "how many batches, models or steps there were is made a number, or asked, where it is another in each call; "
+        "LBFGS loops by numbers",
         "2.13",
         lambda at: at.deed == "direct",
-        lambda at: averages_counted(),
+        lambda at: calls_counted(),
     ),
     Patch(
         "conditions_left_open",

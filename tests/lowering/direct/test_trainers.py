@@ -186,3 +186,50 @@ def test_a_rate_that_a_step_sets_by_hand_is_told() -> None:
 def test_a_rate_that_a_schedule_sets_is_no_note() -> None:
     program = irkit.to_onnx(Trainer(), (torch.randn(3, 4), torch.randn(3, 2)), capture="direct")
     assert not any("lr of" in note for note in program.report.notes)
+
+
+@pytest.mark.parametrize("first", [1, 3])
+@pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM, torch.nn.TransformerEncoderLayer])
+def test_a_batch_of_one_is_trained_on_like_others(kind: Any, first: int) -> None:
+    """Torch asks whether the batch is 1 where it sums gradients of what was broadcast: it does not matter."""
+
+    class Last(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(1)
+            is_layer = kind is torch.nn.TransformerEncoderLayer
+            self.inner = kind(4, 2, 8, 0.0, batch_first=True) if is_layer else kind(4, 5, batch_first=True)
+            self.out = torch.nn.Linear(4 if is_layer else 5, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found = self.inner(x)
+            return self.out((found[0] if isinstance(found, tuple) else found)[:, -1])
+
+    def inputs(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        generator = torch.Generator().manual_seed(n)
+        return torch.randn(n, 3, 4, generator=generator), torch.randn(n, 2, generator=generator)
+
+    step, eager = (Trainer(torch.optim.SGD, Last(), momentum=0.9) for _ in range(2))
+    program = irkit.to_onnx(step, inputs(first), dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    state: Any = None
+    for n in (1, 4, 1, 2):
+        found, state = program.run(inputs(n), {}, state)
+        torch.testing.assert_close(found, eager(*inputs(n)), atol=1e-4, rtol=1e-3)
+
+
+def test_another_way_at_a_batch_of_one_stays_refused() -> None:
+    """What it leaves in the state is something else then, though the results are the same."""
+
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            mean: Any = self.mean
+            mean.add_(x.mean(0) if x.shape[0] != 1 else 2 * x[0])
+            return x * 2
+
+    program = irkit.to_onnx(Counting(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    with pytest.raises(irkit.ContractError, match=r"n = 1|n is 1"):
+        program(torch.randn(1, 4))

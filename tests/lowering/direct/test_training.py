@@ -176,11 +176,15 @@ def test_a_step_is_checked_with_what_it_writes() -> None:
 def test_a_start_that_hangs_on_the_gradients_is_said() -> None:
     given = torch.randn(5, 4), torch.randn(5, 2)
     step = Model(torch.optim.SGD, lr=0.1, momentum=0.9, dampening=0.5)
+    last: Any = step.net[2]
+    last.weight.grad = torch.zeros_like(last.weight)
+    step.optimizer.step()  # of one weight: the others of its group begin later than it
+    begun = dict(step.optimizer.state)
     notes = irkit.to_onnx(stepping(step), given).report.notes
     assert [note.partition(":")[0] for note in notes if "step" in note] == [
         "each call of the program is the first step of SGD"
     ]
-    assert not step.optimizer.state
+    assert dict(step.optimizer.state) == begun
 
 
 def test_a_schedule_that_hangs_on_the_loss_is_refused() -> None:
@@ -304,3 +308,88 @@ def test_a_tensor_that_each_call_makes_anew_is_no_state(name: str) -> None:
         x = torch.randn(3)
         found, state = program.run((x,), {}, state)
         torch.testing.assert_close(found, MADE[name](x))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_parameters_that_become_others_are_state(compiled: bool) -> None:
+    """A step by hand, which makes parameters anew instead of writing them."""
+
+    def training() -> tuple[torch.nn.Linear, Any]:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 2)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            loss = net(x).square().mean()
+            slopes = torch.autograd.grad(loss, list(net.parameters()))
+            with torch.no_grad():
+                for (name, p), slope in zip(list(net.named_parameters()), slopes, strict=True):
+                    setattr(net, name, torch.nn.Parameter(p - 0.1 * slope))
+            return loss.detach()
+
+        return net, step
+
+    (made, step), (net, eager) = training(), training()
+    state: Any = None
+    called = irkit.compile(step, fallback=False)
+    program = irkit.to_onnx(step, (torch.ones(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    for n in (3, 1, 2):
+        x = torch.full((n, 4), float(n))
+        if compiled:
+            found = called(x)
+        else:
+            found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, eager(x))
+    weight = made.weight.detach() if compiled else torch.as_tensor(state["net.weight"])
+    torch.testing.assert_close(weight, net.weight.detach())
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16])
+def test_a_model_that_converts_itself_writes_nothing(kind: torch.dtype) -> None:
+    class Converting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.to(kind)
+            return self.inner(x.to(kind)).float()
+
+    model = Converting().eval()
+    program = irkit.to_onnx(model, (torch.ones(3, 4),), capture="direct")
+    assert not program.state and model.inner.weight.dtype == torch.float32
+
+
+OTHERWISE: dict[str, tuple[str, Any]] = {
+    "a child more": ("layers.1", lambda model: model.layers.append(torch.nn.Identity())),
+    "a child less": ("layers.0", lambda model: model.layers.__delitem__(0)),
+    "another child": ("layers.0", lambda model: model.layers.__setitem__(0, torch.nn.Tanh())),
+    "a weight less": ("inner.bias", lambda model: setattr(model.inner, "bias", None)),
+    "a weight more": ("inner.more", lambda model: model.inner.register_parameter("more", model.inner.bias)),
+    "a buffer less": ("state", lambda model: setattr(model, "state", None)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_children_and_weights_that_a_call_adds_or_removes_are_said_and_put_back(name: str) -> None:
+    said, change = OTHERWISE[name]
+
+    class Changing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+            self.layers = torch.nn.ModuleList([torch.nn.ReLU()])
+            self.register_buffer("state", torch.ones(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found = self.inner(x)
+            for each in self.layers:
+                found = each(found)
+            change(self)
+            return found
+
+    model = Changing().eval()
+    before = dict(model.named_modules()), dict(model.named_parameters()), dict(model.named_buffers())
+    program = irkit.to_onnx(model, (torch.ones(3, 4),), capture="direct")
+    assert any(f"sets {said}, and the program does not" in note for note in program.report.notes)
+    now = dict(model.named_modules()), dict(model.named_parameters()), dict(model.named_buffers())
+    assert all(a.keys() == b.keys() and all(a[k] is b[k] for k in a) for a, b in zip(before, now, strict=True))

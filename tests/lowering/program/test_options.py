@@ -20,7 +20,7 @@ from lowering.program.clock import Clock
 from lowering.records.options import ExportOptions
 
 FIELDS = {field.name: field.default for field in attrs.fields(ExportOptions)}
-INNER = ("dynamo", "live", "kernels")
+INNER = ("dynamo", "live", "gradients", "kernels")
 """What the record holds that is no option of an export."""
 
 
