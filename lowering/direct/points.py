@@ -127,6 +127,7 @@ def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
     found."""
     asked, known = tracer.asked, tracer.allowed
     names = tuple(s.name for s in dims.symbols_of(dim) if s.name in asked.hints)
+    names = names + tied_names(tracer, names[0]) if len(names) == 1 else names
     made = bits_by_size(dim, names, others_of(dim, names, asked.hints)).get(size, 0)
     key = (names, len(asked.kept))
     if made and key not in known:
@@ -134,6 +135,18 @@ def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
         known[key] = bits_allowed(conditions, asked.ranges, names, asked.hints)
     found = made & known[key] if made else 0
     return size_at((found & -found).bit_length() - 1, names) if found else None
+
+
+def tied_names(tracer: Any, name: str) -> tuple[str, ...]:
+    """The name whose size an equation that is kept tells by that of a name; of several the first: no size of one is
+    allowed without one of the other."""
+    asked, known = tracer.asked, tracer.allowed
+    key = ("tied", name, len(asked.kept))
+    if key not in known:
+        equal = [dims.symbols_of(each) for each in asked.kept if isinstance(each, sympy.Eq)]
+        found = [{s.name for s in each} - {name} for each in equal if len(each) == 2 and name in {s.name for s in each}]
+        known[key] = next(((*each,) for each in found if each <= asked.hints.keys()), ())
+    return known[key]
 
 
 def lowest(tracer: Any, name: str) -> int:
