@@ -208,7 +208,8 @@ def sizes_met(handle: Handle) -> Iterator[dims.Dim]:
 
 def is_plain(size: dims.Dim) -> bool:
     """Whether a size is a product of names: its answers change at 0 and 1 alone."""
-    return type(size) is int or all(part.is_Symbol or part.is_Integer for part in sympy.Mul.make_args(size))
+    told: Any = size
+    return type(size) is int or all(part.is_Symbol or part.is_Integer for part in sympy.Mul.make_args(told))
 
 
 def points_apart(

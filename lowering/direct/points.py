@@ -143,8 +143,9 @@ def tied_names(tracer: Any, name: str) -> tuple[str, ...]:
     asked, known = tracer.asked, tracer.allowed
     key = ("tied", name, len(asked.kept))
     if key not in known:
-        equal = [dims.symbols_of(each) for each in asked.kept if isinstance(each, sympy.Eq)]
-        found = [{s.name for s in each} - {name} for each in equal if len(each) == 2 and name in {s.name for s in each}]
+        kept: list[Any] = [each for each in asked.kept if isinstance(each, sympy.Eq)]
+        equal = [{s.name for s in each.free_symbols} for each in kept]
+        found = [each - {name} for each in equal if len(each) == 2 and name in each]
         known[key] = next(((*each,) for each in found if each <= asked.hints.keys()), ())
     return known[key]
 

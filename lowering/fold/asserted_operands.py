@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from math import inf
 from typing import Any
 
 from irkit import dims
@@ -14,10 +12,11 @@ from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
+from lowering.fold.asserted_numbers import OF_NUMBERS, has_no_number
 from lowering.fold.scope import Check
 from lowering.records.sizes import is_unbacked
 from lowering.tensors import shaping
-from lowering.tensors.complex_pairs import is_complex, parts
+from lowering.tensors.complex_pairs import parts
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders, ints, slice_axis
 from passes.legal.runtime.division import is_kept_off, is_size
@@ -43,16 +42,17 @@ STEPS = "aten::_linalg_check_errors"
 CHECKED = frozenset(f"aten::linalg_{name}_ex" for name in "inv solve cholesky lu_factor ldl_factor".split())
 """Operators that say which step failed, and refuse that where they are asked to."""
 MATRICES = SOLVED | POSITIVE | CHECKED | {POWERS, STEPS}
-SPREAD = "aten::histc"
-LIKELY = frozenset(f"aten::{name}" for name in "binary_cross_entropy bernoulli poisson multinomial".split())
+LABELED = "aten::multi_margin_loss"
+LISTED = frozenset(f"aten::{name}" for name in "multilabel_margin_loss multilabel_margin_loss_forward".split())
 ASSERTING = (
     DIVISIONS
     | GROUPED
     | LOSSES
     | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS}
     | MATRICES
-    | LIKELY
-    | {SPREAD}
+    | LISTED
+    | {LABELED}
+    | OF_NUMBERS.keys()
 )
 """The operators that assert something of what their operands hold."""
 
@@ -85,10 +85,10 @@ def asserted_conditions(
         yield from factors_asserted(name, args, kwargs, result, line)
     elif name in GROUPED:
         yield from ends_asserted(line, *args, **kwargs)
-    elif name in LIKELY:
-        yield from probabilities_asserted(name, args[0], line)
-    elif name == SPREAD:
-        yield from bins_asserted(line, *args, **kwargs)
+    elif name == LABELED or name in LISTED:
+        yield from labels_listed(name, args[0], args[1], line)
+    elif name in OF_NUMBERS:
+        yield from OF_NUMBERS[name](line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
         yield from divisor_asserted(args[1], line)
 
@@ -284,43 +284,12 @@ def on_diagonals(flags: Value) -> Value:
     return op.And(flags, op.Equal(shaping.unsqueeze(rows, 1), columns))
 
 
-def probabilities_asserted(name: str, given: Value, line: str) -> Iterator[Check]:
-    """What an operator asserts of probabilities or rates: that they are such, and that those that are drawn from have a
-    sum above 0."""
-    if given.blob is not None or not given.dtype.is_float:
-        return
-    zero, what = scalar(0, given.dtype), name.removeprefix("aten::")
-    right = op.GreaterOrEqual(given, zero)
-    if what in ("binary_cross_entropy", "bernoulli"):
-        right = op.And(right, op.LessOrEqual(given, scalar(1, given.dtype)))
-    wrong = op.Not(right)
-    if what == "multinomial":
-        total = op.ReduceSum(given, ints(-1))
-        wrong = op.Or(wrong, op.Not(op.And(op.Greater(total, zero), op.Less(total, scalar(inf, given.dtype)))))
-    none = op.ReduceSum(cast(wrong, DType.INT64), keepdims=0)
-    yield Check(op.Equal(none, const(0, "i64")), f"what {what} is given are probabilities, or rates", line)
-
-
-def bins_asserted(
-    line: str,
-    given: Value,
-    bins: Any = 100,
-    min: Any = 0,
-    max: Any = 0,
-    **_: Any,
-) -> Iterator[Check]:
-    """What histc asserts of numbers whose own range it takes: that they are finite."""
-    if given.blob is None and given.dtype.is_float and type(min) is type(max) in (int, float) and min == max:
-        yield Check(op.Not(has_no_number(given)), "the numbers of histc are finite", line)
-
-
-def has_no_number(*given: Value) -> Value:
-    """Whether some element of tensors is infinite or NaN."""
-    found = list[Value]()
-    for x in (part for v in given for part in (parts(v) if is_complex(v) else (v,))):
-        wide = x if x.dtype is DType.DOUBLE else cast(x, DType.FLOAT)
-        found.append(op.ReduceSum(cast(op.Or(op.IsInf(wide), op.IsNaN(wide)), DType.INT64), keepdims=0))
-    return op.Greater(reduce(op.Add, found), const(0, "i64"))
+def labels_listed(name: str, scores: Value, target: Value, line: str) -> Iterator[Check]:
+    """What a loss by margins asserts of targets: that they are classes; in lists of them -1 ends one."""
+    what, listed = name.removeprefix("aten::").removesuffix("_forward"), name in LISTED
+    ends = op.Equal(target, scalar(-1, target.dtype)) if listed else None
+    text = f"the targets of {what} are classes{', or -1' if listed else ''}"
+    yield from within(target, scores.shape[-1] if scores.rank else 1, scores, text, line, besides=ends)
 
 
 def divisor_asserted(divisor: Any, line: str) -> Iterator[Check]:

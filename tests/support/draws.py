@@ -28,8 +28,8 @@ def generator(name: str) -> random.Random:
 def drawn(
     name: str, cases: Sequence[T], count: int, pinned: Iterable[T] = (), key: Callable[[T], Any] = str
 ) -> list[T]:
-    """`pinned`, and `count` times `TIMES` of the other cases, in the order of `cases`, then those pinned that are none of
-    them, as seeds beyond; `key` tells cases apart."""
+    """`pinned`, and `count` times `TIMES` of the other cases, in the order of `cases`, then what is pinned and none of
+    them, as a seed beyond; `key` tells cases apart."""
     held = {key(case): case for case in pinned}
     kept = frozenset(held)
 

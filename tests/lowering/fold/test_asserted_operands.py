@@ -74,6 +74,31 @@ CASES: dict[str, Case] = {
         lambda x: x.multinomial(1), (floats(1.0, 0.0),), BATCH,
         [(floats(0.0, 1.0),), (floats(1.5, -1.0),), (floats(0.0, 0.0),), (floats(float("nan"), 1.0),)],
     ),
+    "the targets of binary_cross_entropy": (
+        lambda x: F.binary_cross_entropy(x * 0 + 0.5, x), (floats(0.5, 0.1),), BATCH,
+        [(floats(0.0, 1.0),), (floats(1.5),), (floats(0.5, -0.1),), (floats(float("nan")),)],
+    ),
+    "multi_margin_loss": (
+        lambda x, t: F.multi_margin_loss(x, t), (torch.randn(3, 4), ints(0, 1, 2)), ({0: "n"}, {0: "n"}),
+        [(torch.randn(1, 4), ints(t)) for t in (-1, 4, 3)],
+    ),
+    "multilabel_margin_loss": (
+        lambda x, t: F.multilabel_margin_loss(x, t), (torch.randn(3), ints(0, -1, 2)), None,
+        [(torch.randn(3), ints(2, -1, t)) for t in (-2, 3, 1)],
+    ),
+    "quantile": (
+        lambda x, q: x.quantile(q), (FIVE, torch.tensor(0.5)), None,
+        [(FIVE, torch.tensor(q)) for q in (-0.1, 0.0, 1.0, 1.1, float("nan"))],
+    ),
+    "normal": (
+        lambda s: torch.normal(1.0, s), (floats(0.0, 0.0),), BATCH, [(floats(0.0),), (floats(-1.0),)],
+    ),
+    "eigvalsh": (
+        torch.linalg.eigvalsh, (torch.eye(3),), None,
+        [(torch.ones(3, 3) * x,) for x in (2.0, float("nan"), float("inf"))],
+    ),
+    "svdvals": (torch.linalg.svdvals, (torch.eye(3),), None, [(torch.ones(3, 3) * x,) for x in (2.0, float("nan"))]),
+    "pinv": (torch.linalg.pinv, (torch.eye(3),), None, [(torch.eye(3) * x,) for x in (2.0, float("nan"))]),
 }  # fmt: skip
 BY_EXPORT = sorted(CASES.keys() - {"one_hot, as many classes as there are", "narrow", "narrow by a length"})
 """Those that torch.export captures."""
