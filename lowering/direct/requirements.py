@@ -39,6 +39,7 @@ from lowering.direct.meta_device.arguments import Meta, is_on_cpu, made_of, on_c
 from lowering.direct.meta_device.results import teller
 from lowering.direct.points import (
     NEARBY,
+    SOME,
     are_allowed,
     candidates,
     computed_alike,
@@ -501,15 +502,17 @@ def at_least_in_all(met: Elsewhere, dim: Any, holes: bool = False) -> None:
     hints, known = met.tracer.asked.hints, met.tracer.asked.ranges
     first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
 
-    def refused(size: int) -> bool:
-        point = small_sizes(met.tracer, dim, size)
-        return point is not None and not met.taken({**hints, **point})
+    def refused(size: int) -> bool | None:
+        points = list(islice(small_sizes(met.tracer, dim, size), SOME if holes else 1))
+        return None if not points else not any(met.taken({**hints, **point}) for point in points)
 
     near = range(first, min(first + NEARBY, top) + 1)
-    if holes and (broken := [size for size in near if refused(size)]):
+    if holes and (broken := [size for size in near if size < top and refused(size)]):
         met.keep(sympy.Or(sympy.Ge(dim, broken[-1] + 1), *(sympy.Eq(dim, n) for n in near[:1] if n not in broken)))
-    elif not holes and first < top and refused(first):
-        last = next((size for size in near[1:] if not refused(size)), None)
+        return
+    least = next((size for size in near if refused(size) is not None), top)
+    if not holes and least < top and refused(least):
+        last = next((size for size in near if size > least and not refused(size)), None)
         if last is not None:
             met.keep(sympy.Ge(dim, last))
 

@@ -1,4 +1,4 @@
-"""Sizes that an equation ties: none of them is small without the others, and what torch requires of small ones holds
+"""Sizes that a condition ties: none of them is small without the others, and what torch requires of small ones holds
 for all together."""
 
 from __future__ import annotations
@@ -22,6 +22,19 @@ def square(then: Callable[[torch.Tensor], torch.Tensor]) -> Model:
         return then(x) if x.shape[0] == x.shape[1] else x
 
     return model
+
+
+def where_lengths(
+    test: Callable[[int, int], bool], then: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> Model:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return then(x, y) if test(x.shape[0], y.shape[0]) else x.sum()
+
+    return model
+
+
+def pooled(x: torch.Tensor) -> torch.Tensor:
+    return F.max_pool1d(x[None, None], 3)
 
 
 def twice_as_long(then: Callable[[torch.Tensor], torch.Tensor]) -> Model:
@@ -50,8 +63,18 @@ MODELS: dict[str, tuple[Model, tuple[Any, ...], int]] = {
         3,
     ),
     "a maximum": (one_more(lambda x, y: y[:, None].max(0).values + x), (torch.ones(5), torch.ones(4)), 4),
+    "longer": (where_lengths(lambda n, m: n > m, lambda x, y: pooled(x)), (torch.ones(6), torch.ones(4)), 15),
+    "as long": (where_lengths(lambda n, m: n >= m, lambda x, y: pooled(x)), (torch.ones(4), torch.ones(4)), 15),
+    "shorter": (where_lengths(lambda n, m: n < m, lambda x, y: pooled(y)), (torch.ones(1), torch.ones(5)), 15),
+    "twice as long": (
+        where_lengths(lambda n, m: n > 2 * m, lambda x, y: x.unfold(0, 4, 1)), (torch.ones(7), torch.ones(3)), 5
+    ),
+    "a multiple": (
+        where_lengths(lambda n, m: m > 0 and n % m == 0, lambda x, y: pooled(x)), (torch.ones(4), torch.ones(4)), 8
+    ),
+    "the rest": (lambda x, y: pooled(x[y.shape[0] :]), (torch.ones(5), torch.ones(1)), 5),
     "added": (lambda x: F.max_pool1d((x + x.t())[None], 2)[0], (torch.randn(4, 4),), 4),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
