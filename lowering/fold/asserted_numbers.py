@@ -93,11 +93,17 @@ def has_no_number(*given: Value) -> Value:
     return op.Greater(reduce(op.Add, found), const(0, "i64"))
 
 
+def edges_asserted(line: str, given: Value, bins: Any = 100, *, range: Any = None, **_: Any) -> Iterator[Check]:
+    """What histogram asserts of numbers whose own range it takes: that they are finite."""
+    if range is None and not isinstance(bins, Value) and given.dtype.is_float:
+        yield Check(op.Not(has_no_number(given)), "the numbers of histogram are finite", line)
+
+
 SPECTRAL = ("_linalg_svd", "_linalg_eigh", "linalg_eig", "linalg_eigvals", "linalg_pinv")
 OF_NUMBERS: Mapping[str, Asserted] = MappingProxyType({
     **{f"aten::{name}": partial(probabilities_asserted, name) for name in ("bernoulli", "poisson", "multinomial")},
     **{f"aten::{name}": partial(spectrum_asserted, name) for name in SPECTRAL},
     "aten::binary_cross_entropy": of_loss, "aten::quantile": shares_asserted, "aten::nanquantile": shares_asserted,
-    "aten::normal": deviations_asserted, "aten::histc": bins_asserted,
+    "aten::normal": deviations_asserted, "aten::histc": bins_asserted, "aten::histogram": edges_asserted,
 })  # fmt: skip
 """What operators assert of numbers, by their names."""

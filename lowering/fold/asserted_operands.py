@@ -123,8 +123,13 @@ def hangs_on_data(number: Value | Dim) -> bool:
 
 
 def lengths_asserted(line: str, x: Value, lengths: Value, batch_first: bool) -> Iterator[Check]:
-    """What `pack_padded_sequence` asserts of lengths: they fall, from the time at most to 1 at least."""
-    time = x.shape[1 if batch_first else 0]
+    """What `pack_padded_sequence` asserts of lengths: there is one for each sequence, and they fall, from the time at
+    most to 1 at least."""
+    batch, time = x.shape[:2] if batch_first else x.shape[1::-1]
+    if dims.same(batch, lengths.shape[0]) is not True:
+        counts = (shape_vector((n,), *binders((n,), of)) for n, of in ((batch, x), (lengths.shape[0], lengths)))
+        each = op.Squeeze(op.Equal(*counts), ints(0))
+        yield Check(each, "there is a length for each packed sequence", line)
     room, sizes = shape_vector((time,), *binders((time,), x)), cast(lengths, DType.INT64)
     before, after = op.Concat(room, sizes, axis=0), op.Concat(sizes, ints(1), axis=0)
     rises = op.ReduceSum(cast(op.Less(before, after), DType.INT64), keepdims=0)
