@@ -91,9 +91,6 @@ def aten_embedding_bag(
     count = dims.sub(offsets.shape[0], 1) if include_last_offset else offsets.shape[0]
     # torch refuses a first bag that does not begin at 0, and one that begins beyond the indices.
     late = op.Not(op.Equal(slice_axis(offsets, 0, 0, 1), scalar(0, offsets.dtype)))
-    if mode != MAX and weight.dtype in SUMMED_TO_THE_END:  # nor does it add up bags that are in no order
-        before = op.Concat(slice_axis(offsets, 0, 0, 1), slice_axis(offsets, 0, 0, -1), axis=0)
-        late = op.Or(late, op.Less(offsets, before))
     offsets = up_to(cast(offsets, DType.INT64), indices.shape[0], late)
     starts = slice_axis(offsets, 0, 0, count) if include_last_offset else offsets
     place = iota(indices.shape[0])

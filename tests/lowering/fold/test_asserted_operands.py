@@ -138,20 +138,6 @@ def test_what_is_repeated_may_be_below_zero() -> None:
     torch.testing.assert_close(program(ints(-3)), ints(-3, -3))
 
 
-def test_bags_that_are_added_up_are_in_order() -> None:
-    def model(offsets: torch.Tensor) -> torch.Tensor:
-        return F.embedding_bag(ints(0, 1, 2), torch.ones(5, 3), offsets, mode="sum")
-
-    program = irkit.to_onnx(model, (ints(0, 1, 2),), capture="direct")
-    for offsets in (ints(0, 2, 2), ints(0, 0, 3)):
-        torch.testing.assert_close(program(offsets), model(offsets))
-    for offsets in (ints(0, 2, 1), ints(1, 2, 2)):
-        with pytest.raises(RuntimeError):
-            model(offsets)
-        with pytest.raises(irkit.errors.IrkitError):  # the runtime's own kernel refuses them
-            program(offsets)
-
-
 def test_packed_sequences_have_a_length_each() -> None:
     def model(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
