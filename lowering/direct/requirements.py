@@ -512,7 +512,7 @@ def at_least_in_all(met: Elsewhere, dim: Any, holes: bool = False) -> None:
         return
     least = next((size for size in near if refused(size) is not None), top)
     if not holes and least < top and refused(least):
-        last = next((size for size in near if size > least and not refused(size)), None)
+        last = next((size for size in near if size > least and refused(size) is False), None)
         if last is not None:
             met.keep(sympy.Ge(dim, last))
 

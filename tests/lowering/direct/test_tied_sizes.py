@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 
 import irkit
+from tests.fuzz import tied_sizes
+from tests.support.draws import drawn
 
 Model = Callable[..., torch.Tensor]
 NM, N, M = {0: "n", 1: "m"}, {0: "n"}, {0: "m"}
@@ -92,3 +94,8 @@ def test_what_eager_refuses_of_sizes_that_are_tied_is_refused(name: str) -> None
         taken += 1
         torch.testing.assert_close(found, model(*given))
     assert taken >= least
+
+
+@pytest.mark.parametrize("seed", drawn("tied sizes", range(2000), 12, (1323, 1423)))
+def test_random_conditions_on_two_sizes_are_right_or_refused(seed: int) -> None:
+    assert tied_sizes.faults(seed) == []
