@@ -26,7 +26,8 @@
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
 #   make fuzz-control-flow  five hundred random functions with control flow on data, rewritten, each against eager
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
-#   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws)
+#   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws);
+#                  functions of sizes, and sizes that a condition ties
 #   make special-values  every pointwise operator at the ends of the floats, each against eager   (a minute)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/measured/coverage.md from torch's database of operators, by both ways of capture   (hours;
@@ -204,6 +205,7 @@ fuzz-control-flow: $(READY)
 fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)
 	$(BIN)/python -m tests.fuzz.functions_of_sizes 2000
+	$(BIN)/python -m tests.fuzz.tied_sizes 2000
 
 special-values: $(READY)
 	$(BIN)/python -m tests.fuzz.special_values $(VALUES_ARGS)

@@ -131,19 +131,20 @@ class Plan:
         self.declined: set[Value] = set()
         self._bodies = Bodies()
 
-    def rewrite(self, graph: Graph) -> Graph:
-        """The graph swept once, or, where patterns ask for users or have several roots, until nothing changes."""
+    def rewrite(self, graph: Graph, around: Graph | None = None) -> Graph:
+        """The graph swept once, or, where patterns ask for users or have several roots, until nothing changes; a body
+        within the ranges that the graph around it has for its symbols."""
         fired: Counter[str] = Counter()
         for round in range(SWEEPS):
             if round == SWEEPS // 2:
                 fired.clear()
-            sweep = Sweep(graph, self)
+            sweep = Sweep(graph, self, around)
             after = sweep.run()
             fired.update(sweep.fired_rules)
             again = after is not graph and self.asks_users and sweep.has_freed(after)
             if self.joint and not again:
                 start = perf_counter()
-                joined, taken = together(after, self.joint, partial(symbols_of, after))
+                joined, taken = together(after, self.joint, partial(symbols_of, after), sweep.facts())
                 fired.update({each.rule.name for each in taken})
                 after, again = joined, joined is not after
                 if self.told is not None and taken:
@@ -158,24 +159,24 @@ class Plan:
             hint="each rule must lead to a simpler form; apply two that undo each other in separate passes",
         )
 
-    def applies(self, graph: Graph) -> bool:
+    def applies(self, graph: Graph, around: Graph | None = None) -> bool:
         """True where a rule of one root applies to a value of a graph or of its bodies."""
-        sweep, roots = Sweep(graph, self), self.roots
+        sweep, roots = Sweep(graph, self, around), self.roots
         for value in graph.order:
             op = value.op
             rules = self.candidates(value) if op != PARAM and (roots is None or op in roots) else ()
             if rules and sweep.fired(value, rules) is not None:
                 return True
-            if value.bodies and any(map(self.applies, value.bodies)):
+            if value.bodies and any(self.applies(body, sweep.facts()) for body in value.bodies):
                 return True
         return False
 
-    def body(self, body: Graph) -> Graph:
-        """A body rewritten; each distinct one is rewritten once."""
+    def body(self, body: Graph, around: Graph) -> Graph:
+        """A body of a graph rewritten; each distinct one is rewritten once."""
         key = self._bodies.key(body)
         known = self._bodies.known
         if key not in known:
-            known[key] = body, self.rewrite(body)
+            known[key] = body, self.rewrite(body, around)
         return known[key][1]
 
 
@@ -210,9 +211,9 @@ class Sweep:
     met to the settled one that stands for it (a tuple of them, for an operator with several results).
     """
 
-    def __init__(self, graph: Graph, plan: Plan) -> None:
+    def __init__(self, graph: Graph, plan: Plan, around: Graph | None = None) -> None:
         # Nothing that a rule may keep refers to this: a weight that is computed late would hold all graphs of the way.
-        self.graph, self.plan = graph, plan
+        self.graph, self.plan, self._around = graph, plan, around
         self.table = Numbering()
         self.settled: set[Value] = set(graph.params)
         self.swaps: dict[Value, Any] = {}
@@ -225,6 +226,11 @@ class Sweep:
         self._tried = plan.tried.setdefault(graph.params, set())
         self._kept_back = 0
         self._seconds = 0.0
+
+    def facts(self) -> Graph:
+        """The graph, of whose symbols that is known that the graphs around it know."""
+        around = self._around.symbols if self._around is not None else None
+        return self.graph.with_symbols({**around, **self.graph.symbols}) if around else self.graph
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
@@ -414,7 +420,7 @@ class Sweep:
         else:
             new = value if origin is value.origin else value.with_origin(origin)
         if value.bodies:
-            new = with_bodies(new, tuple(self.plan.body(body) for body in value.bodies))
+            new = with_bodies(new, tuple(self.plan.body(body, self.facts()) for body in value.bodies))
         return new
 
     def moved(self, value: Value, origin: Origin) -> Value:
@@ -450,7 +456,7 @@ class Sweep:
             return self.checked_results(rule, value, cast("tuple[Value, ...]", found))
         if found.type == value.type:
             return found
-        refuse_other_type(rule, value, found, value.type, self.graph)
+        refuse_other_type(rule, value, found, value.type, self.facts())
         if retyping.loses(found.type, value.type):
             if found in self.settled or found in self.swaps:
                 return None  # the value would be right, but what is known of its dimensions would be lost
@@ -460,7 +466,7 @@ class Sweep:
     def checked_results(self, rule: Rule, value: Value, found: tuple[Value, ...]) -> tuple[Value, ...]:
         """The tuple of values that stands for the results of an operator with several."""
         for new, type_ in zip(found, types_of(value.type), strict=True):
-            refuse_other_type(rule, value, new, type_, self.graph)
+            refuse_other_type(rule, value, new, type_, self.facts())
         return found
 
     def users(self, value: Value) -> int:

@@ -44,10 +44,10 @@ class Joint:
 
 
 def together(
-    graph: Graph, rules: Rules, symbols: Callable[[], frozenset[sympy.Symbol]]
+    graph: Graph, rules: Rules, symbols: Callable[[], frozenset[sympy.Symbol]], facts: Graph
 ) -> tuple[Graph, tuple[Joint, ...]]:
     """(graph, taken): the graph with rules of several roots applied wherever they match, once; and where. The very same
-    object where none does."""
+    object where none does. `facts` is the graph with what is known of its symbols."""
     places: dict[Value, int] = {}
     stretches: list[tuple[int, int]] = []
     taken: list[Joint] = []
@@ -55,7 +55,7 @@ def together(
         ops = root_ops(each.pattern)
         for value in graph.order if ops is None else [v for v in graph.order if v.op in ops]:
             places = places or {v: index for index, v in enumerate(graph.order)}
-            found = applied(each, value, graph, places, symbols, stretches)
+            found = applied(each, value, graph, places, symbols, stretches, facts)
             if found is not None:
                 insort(stretches, (found.first, found.last))
                 taken.append(found)
@@ -84,6 +84,7 @@ def applied(
     places: Mapping[Value, int],
     symbols: Callable[[], frozenset[sympy.Symbol]],
     stretches: Sequence[tuple[int, int]],
+    facts: Graph,
 ) -> Joint | None:
     """What a rule with several roots makes of `value` and what stands beside it; None where it does not apply."""
 
@@ -100,7 +101,7 @@ def applied(
             raise refused_error(rule, value, error) from error
         except (DimensionError, AbsentError):  # a vast size, or numbers that are not there: as with rules of one root
             continue
-        made = one_for_each(rule, roots, found, graph)
+        made = one_for_each(rule, roots, found, facts)
         if made is None:
             continue
         if any(retyping.loses(new.type, old.type) for old, new in zip(roots, made, strict=True)):

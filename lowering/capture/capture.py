@@ -394,7 +394,7 @@ def with_dropped(captured: Captured, ranges: Mapping[str, tuple[int, int | None]
     kept = [g for g in captured.guards if not (g.kind == "assertion" and g.expr is not None and said_of(g) in stated)]
     known = {said_of(guard) for guard in kept if guard.expr is not None}
     more = [guard for guard in told if guard.text not in known]
-    notes = (*captured.notes, *notes_of_lost(captured.program, dropped))
+    notes = (*captured.notes, *notes_of_lost(captured.program, dropped, ranges))
     return attrs.evolve(captured, guards=(*kept, *more), dropped=dropped, notes=notes)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ import attrs
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from irkit.dims import Range
 from lowering.capture.deferred import symbols_recorded
-from lowering.capture.guards.guards import Guard, ranges_of
+from lowering.capture.guards.guards import LEAST, Guard, ranges_of
 from lowering.records.programs import state_of_program
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import line_of, trace_of
@@ -118,18 +120,59 @@ def line_of_node(node: Node) -> str:
     return line_of(trace_of(node))
 
 
-def notes_of_lost(program: ExportedProgram, kept: Sequence[Dropped]) -> tuple[str, ...]:
-    """A note for each number that a program of strict mode takes out of data and does not use, where torch kept nothing
+def notes_of_lost(
+    program: ExportedProgram, kept: Sequence[Dropped], written: Mapping[str, tuple[int, int | None]]
+) -> tuple[str, ...]:
+    """A note for each number of the data of which a program of strict mode, with these ranges of symbols, keeps nothing
     of what was said of it."""
+    return (*notes_of_unused(program, kept), *notes_of_replaced(program, written)) if is_strict(program) else ()
+
+
+def notes_of_unused(program: ExportedProgram, kept: Sequence[Dropped]) -> tuple[str, ...]:
+    """A note for each number that a program takes out of data and does not use."""
     stated = {name for each in kept for name in each.nodes}
-    if not is_strict(program):
-        return ()
     unused = [node for node in program.graph.nodes if is_unused_number(node) and node.name not in stated]
     return tuple(
         f"nothing uses what is computed at {line or 'a line that torch did not keep'}: what the model may say of this "
         "number by torch._check, the program of strict mode does not know, and it is not checked"
         for line in map(line_of_node, unused)
     )
+
+
+def notes_of_replaced(program: ExportedProgram, written: Mapping[str, tuple[int, int | None]]) -> tuple[str, ...]:
+    """A note for each number that a program knew when it was traced, and computes no more: dynamo writes x.shape[0] for
+    one after `torch._check(number == x.shape[0])`, and drops both where nothing else needs the number.
+
+    torch traces what dynamo left again, and so has two symbols of one range for each number that is left.
+    """
+    known = {name: span for name, span in written.items() if is_unbacked(name) and span != (LEAST, None)}
+    known = {n: (low, high) for n, (low, high) in known.items() if low != high}  # these are asserted, or told
+    counts = Counter(known.values())
+    lost = {span: 1 for span, count in counts.items() if count % 2}
+    if not any(is_of_data(node) for node in nodes_within(program.graph_module)):
+        lost = dict(counts)
+    return tuple(
+        f"a number of the data in {Range(low, high)} was taken for another size, by torch._check, and the program of "
+        "strict mode does not compute it: what was said of it is not known, and it is not checked"
+        for (low, high), count in lost.items()
+        for _ in range(count)
+    )
+
+
+def nodes_within(module: torch.nn.Module) -> Iterator[Node]:
+    """The nodes of a graph, and of those of branches and loops in it."""
+    for each in module.modules():
+        if isinstance(each, GraphModule):
+            yield from each.graph.nodes
+
+
+def is_of_data(node: Node) -> bool:
+    """Whether a node gives a number, or a size, that only data tells."""
+    tags = getattr(node.target, "tags", ())
+    return bool(node.meta.get("unbacked_bindings")) or any(tag in tags for tag in OF_DATA)
+
+
+OF_DATA = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 
 
 def is_strict(program: ExportedProgram) -> bool:
@@ -156,9 +199,9 @@ def ranges_in_file(path: Path) -> dict[str, tuple[int, int | None]]:
     found: dict[str, tuple[int, int | None]] = {}
     for stated in stated_in(path):
         for symbol, ends in stated.items():
-            low, high = (ends.get(key) if isinstance(ends, dict) else None for key in ("min_val", "max_val"))
-            if isinstance(low, int) and isinstance(high, int):
-                found[symbol] = (low, high)
+            low, high = (ends.get(key) if isinstance(ends, dict) else "" for key in ("min_val", "max_val"))
+            if isinstance(low, int | None) and isinstance(high, int | None):  # None is infinity
+                found[symbol] = (LEAST if low is None else low, high)
     return found
 
 

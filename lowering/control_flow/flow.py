@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from irkit.errors import EvaluateError
 from lowering.capture.patches.kept_sizes import PLAIN_OF
 from lowering.control_flow.branches import Attributes, branch_results
 from lowering.control_flow.elements import element_at
@@ -201,7 +202,7 @@ def over_open(
     except Exception as error:
         none = has_no_round(length)
         empty = not none and getattr(getattr(length, "node", None), "hint", 1) == 0
-        if empty and isinstance(error, IndexError | Mismatch):
+        if empty and isinstance(error, IndexError | Mismatch | EvaluateError):
             raise CaptureError(
                 "a loop over what data takes has no round for the example, of which one could be traced",
                 hint="give an example of which something is taken",

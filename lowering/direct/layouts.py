@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
+from lowering.capture.guards.answers import holds
 from lowering.direct.meta_device.arguments import laid_out
 from lowering.direct.points import are_allowed, number, plain_number
 from lowering.direct.requirements import REFUSED
@@ -18,6 +19,7 @@ from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
+from lowering.records.torch_internals import pytree
 
 
 def strides_of(tracer: Tracer, handle: Handle) -> tuple[dims.Dim, ...]:
@@ -29,10 +31,7 @@ def strides_of(tracer: Tracer, handle: Handle) -> tuple[dims.Dim, ...]:
     if dims.are_numbers(handle.memory.content.shape):
         return tuple(strides)
     if is_part(tracer, handle):
-        raise LoweringError(
-            "the model asks for the strides of a part of a tensor whose sizes vary",
-            hint="call clone() before it, or use capture='torch.export'",
-        )
+        raise of_part()
     found: dict[int, dims.Dim] = {}
     expression, number = 1, 1
     for axis in sorted(range(len(sizes)), key=lambda a: (strides[a], sizes[a] != 1, -a)):
@@ -47,6 +46,12 @@ def strides_of(tracer: Tracer, handle: Handle) -> tuple[dims.Dim, ...]:
         found[axis] = expression
         expression, number = dims.mul(expression, shape[axis]), number * sizes[axis]
     return tuple(found[axis] for axis in range(len(sizes)))
+
+
+def of_part() -> LoweringError:
+    """The error for a question about the strides of a part of a tensor, which its sizes do not tell."""
+    what = "the model asks for the strides of a part of a tensor whose sizes vary"
+    return LoweringError(what, hint="call clone() before it, or use capture='torch.export'")
 
 
 def is_part(tracer: Tracer, handle: Handle) -> bool:
@@ -160,7 +165,9 @@ def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str,
     asked, shape = tracer.asked, (*handle.value.shape, *handle.memory.content.shape)
     names = dict.fromkeys(s.name for d in shape for s in dims.symbols_of(d) if s.name in asked.hints)
     answer = question(asked.hints)
-    if names and question({**asked.hints, **tracer.others}) != answer:
+    bent = bent_sizes(handle)
+    apart = points_apart(tracer, bent, question, answer) if bent else []
+    if names and (apart or question({**asked.hints, **tracer.others}) != answer):
         small_ones = [name for name in names if asked.hints[name] < 2]
         if not small_ones:
             raise LoweringError(
@@ -183,16 +190,100 @@ def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str,
                 asked.condition(sympy.And(*there), False)
 
 
+def bent_sizes(handle: Handle) -> list[Any]:
+    """The sizes, of those that are met on the way to a tensor, whose answers change elsewhere than at 0 and 1."""
+    return [each for each in dict.fromkeys(sizes_met(handle)) if not is_plain(each)]
+
+
+def sizes_met(handle: Handle) -> Iterator[dims.Dim]:
+    """The sizes of a tensor, of those that it is a view of, and those by which it was taken from these."""
+    yield from handle.value.shape
+    yield from handle.memory.content.shape
+    for each in pytree.tree_leaves(handle.made[1:3] if handle.made is not None else ()):
+        if isinstance(each, Handle):
+            yield from sizes_met(each)
+        elif isinstance(each, torch.SymInt):
+            yield dim_of(each)
+
+
+def is_plain(size: dims.Dim) -> bool:
+    """Whether a size is a product of names: its answers change at 0 and 1 alone."""
+    told: Any = size
+    return type(size) is int or all(part.is_Symbol or part.is_Integer for part in sympy.Mul.make_args(told))
+
+
+def points_apart(
+    tracer: Tracer, bent: Sequence[Any], question: Callable[[Mapping[str, Any]], Any], answer: Any
+) -> list[dict[str, int]]:
+    """Sizes of one name, from 2 on, at which a question about tensors of such sizes has another answer than for the
+    example, if no condition tells them: what extremes of sizes are in the example is one, and what they are not at one
+    size alone."""
+    asked = tracer.asked
+
+    def others() -> list[dict[str, int]]:
+        return [point for point in points_near(tracer, bent) if differs(tracer, question, answer, point)]
+
+    found = others()
+    for extreme in {each for size in bent for each in size.atoms(dims.Max, dims.Min)} if found else ():
+        for side in sides_taken(extreme, asked.hints):
+            if any(holds(side, {**asked.hints, **point}) is False for point in found):
+                asked.condition(side, True)
+                found = others()
+    for point in found if len(found) <= FEW else ():
+        ((name, size),) = point.items()
+        beside = [{name: each} for each in (size - 1, size + 1) if each > 1]
+        if not any(differs(tracer, question, answer, each) for each in beside):
+            asked.condition(sympy.Eq(dims.symbol(name), size), False)
+    return others() if found else []
+
+
+def differs(tracer: Tracer, question: Callable[[Mapping[str, Any]], Any], answer: Any, point: dict[str, int]) -> bool:
+    """Whether a question has another answer at sizes, which torch takes and no condition refuses."""
+    sizes = {**tracer.asked.hints, **point}
+    try:
+        return are_allowed(tracer.asked, sizes) and question(sizes) != answer
+    except REFUSED:
+        return False
+
+
+def points_near(tracer: Tracer, bent: Sequence[Any]) -> list[dict[str, int]]:
+    """Sizes of one name that stands in some sizes: small ones, and those around the numbers in these."""
+    hints = tracer.asked.hints
+    ends = {int(each) for size in bent for each in size.atoms(sympy.Integer)}
+    ends |= {hints[s.name] for size in bent for s in dims.symbols_of(size) if s.name in hints}
+    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, SMALL)))
+    names = dict.fromkeys(s.name for size in bent for s in dims.symbols_of(size) if s.name in hints)
+    return [{name: size} for name in names for size in near if 2 <= size <= LARGE and size != hints[name]]
+
+
+def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
+    """Relations of the example by which an extreme of sizes is one of its sides."""
+    most = isinstance(extreme, dims.Max)
+    for side in extreme.args:
+        told = sympy.And(*((side >= other) if most else (side <= other) for other in extreme.args if other != side))
+        if holds(told, hints) is True:
+            yield told
+
+
+SMALL, LARGE, FEW = 7, 1 << 16, 3
+"""Below which sizes are looked at, beside those around others; above which none is; and of how many it is said that a
+name has not this size."""
+
 MOST = 4
 """Of how many sizes all are tried together."""
 
 
 def strides_to_all(tracer: Tracer, handle: Handle) -> None:
-    """Keeps that no axis has the size 0 or 1, at which torch tells other strides than products of sizes.
+    """Keeps that no axis has the size 0 or 1, at which torch tells other strides than products of sizes, and that what
+    is the whole of another tensor in the example always is.
 
     Raises LoweringError for a tensor whose strides sizes do not tell.
     """
     strides_of(tracer, handle)
+    one, other = (dims.product(shape) for shape in (handle.value.shape, handle.memory.content.shape))
+    bent = bent_sizes(handle) if handle.lenses and dims.same(one, other) is not True else []
+    if bent and points_apart(tracer, bent, lambda sizes: plain_number(one, sizes) == plain_number(other, sizes), True):
+        raise of_part()
     for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
         if type(size) is not int:
             least = 2 if step == 0 else 1

@@ -38,7 +38,7 @@ from lowering.direct.functions.numbers import nested_lists, tensor_of
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.recurrent import lstm_in_steps
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
-from lowering.direct.layouts import contiguous_to_all, strides_to_all
+from lowering.direct.layouts import bent_sizes, contiguous_to_all, strides_to_all
 from lowering.direct.meta_device.results import is_in_order_by_chance
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
@@ -357,6 +357,8 @@ def keeps_layout(
     if func is not torch.Tensor.contiguous:
         return False
     plain = not given and memory_format is torch.contiguous_format
+    if plain and x.handle.twin.is_contiguous() and x.handle.lenses and bent_sizes(x.handle):
+        contiguous_to_all(tracer, x.handle, memory_format)
     return is_in_order_by_chance(x.handle.twin) or (plain and not x.handle.twin.is_contiguous())
 
 

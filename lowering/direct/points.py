@@ -122,18 +122,37 @@ def conditions_of(asked: Questions) -> tuple[Any, ...]:
     return (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
 
 
-def small_sizes(tracer: Any, dim: Any, size: int) -> dict[str, int] | None:
-    """Small sizes of names, which no condition excludes, that make a computed dimension a number; None where none is
-    found."""
+def small_sizes(tracer: Any, dim: Any, size: int) -> Iterator[dict[str, int]]:
+    """Small sizes of names, which no condition excludes, that make a computed dimension a number."""
     asked, known = tracer.asked, tracer.allowed
     names = tuple(s.name for s in dims.symbols_of(dim) if s.name in asked.hints)
+    names = names + tied_names(tracer, names[0]) if len(names) == 1 else names
     made = bits_by_size(dim, names, others_of(dim, names, asked.hints)).get(size, 0)
     key = (names, len(asked.kept))
     if made and key not in known:
         conditions = (*(guard.expr for guard in asked.kept.values()), *asked.assumed)
         known[key] = bits_allowed(conditions, asked.ranges, names, asked.hints)
     found = made & known[key] if made else 0
-    return size_at((found & -found).bit_length() - 1, names) if found else None
+    while found:
+        yield size_at((found & -found).bit_length() - 1, names)
+        found &= found - 1
+
+
+def tied_names(tracer: Any, name: str) -> tuple[str, ...]:
+    """The name whose size a condition ties to that of a name, which may not be small while that one is as it is; of
+    several the first; none where it may be small by itself."""
+    asked, known = tracer.asked, tracer.allowed
+    key = ("tied", name, len(asked.kept))
+    if key not in known:
+        span, hints = asked.ranges.get(name), asked.hints
+        first = max(0 if span is None else span.lo, 0)
+        small = [{**hints, name: size} for size in range(first, min(first + NEARBY, max(hints[name], first)))]
+        kept: list[Any] = [each for each in asked.kept if each is not None]
+        about = [each for each in kept if len(each.free_symbols) == 2 and name in {s.name for s in each.free_symbols}]
+        found = [each for each in about if any(holds(each, point) is False for point in small)]
+        names = [tuple(s.name for s in each.free_symbols if s.name != name) for each in found]
+        known[key] = next((each for each in names if each[0] in hints), ())
+    return known[key]
 
 
 def lowest(tracer: Any, name: str) -> int:
@@ -154,8 +173,8 @@ def lowest_now(asked: Questions, name: str) -> int:
     return first + bisect_left(sizes, True, key=allowed) if found is None else found
 
 
-NEARBY = 8
-"""How many sizes are tried one by one before the others are halved."""
+NEARBY, SOME = 8, 16
+"""How many sizes are tried one by one before the others are halved; and how many of a name that is tied to one."""
 
 
 def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[Any]:

@@ -39,6 +39,7 @@ from lowering.direct.meta_device.arguments import Meta, is_on_cpu, made_of, on_c
 from lowering.direct.meta_device.results import teller
 from lowering.direct.points import (
     NEARBY,
+    SOME,
     are_allowed,
     candidates,
     computed_alike,
@@ -58,6 +59,7 @@ from lowering.direct.points import (
     small_sizes,
     symbol_value,
     symbols_alike,
+    tied_names,
     varying_key,
 )
 from lowering.direct.sizes import SizeNode
@@ -238,6 +240,8 @@ def require(
         return
     for dim in computed_dims(met):
         at_least_in_all(met, dim)
+    for symbol in (s for s in symbols if tied_names(tracer, s.name)):
+        at_least_in_all(met, symbol, holes=True)
     elsewhere(met, symbols)
     at_smallest(met, symbols)
     if met.refuses_nothing:
@@ -492,17 +496,23 @@ def computed_dims(met: Elsewhere) -> list[Any]:
     return [d for d in dict.fromkeys(shapes) if type(d) is not int and not d.is_Symbol]
 
 
-def at_least_in_all(met: Elsewhere, dim: Any) -> None:
-    """Keeps the least size that torch takes of a dimension that is computed of names."""
+def at_least_in_all(met: Elsewhere, dim: Any, holes: bool = False) -> None:
+    """Keeps the least size that torch takes of a dimension that is computed of names; with `holes` also where it takes
+    a smaller one."""
     hints, known = met.tracer.asked.hints, met.tracer.asked.ranges
     first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
 
-    def refused(size: int) -> bool:
-        point = small_sizes(met.tracer, dim, size)
-        return point is not None and not met.taken({**hints, **point})
+    def refused(size: int) -> bool | None:
+        points = list(islice(small_sizes(met.tracer, dim, size), SOME if holes else 1))
+        return None if not points else not any(met.taken({**hints, **point}) for point in points)
 
-    if first < top and refused(first):
-        last = next((size for size in range(first + 1, min(first + NEARBY, top) + 1) if not refused(size)), None)
+    near = range(first, min(first + NEARBY, top) + 1)
+    if holes and (broken := [size for size in near if size < top and refused(size)]):
+        met.keep(sympy.Or(sympy.Ge(dim, broken[-1] + 1), *(sympy.Eq(dim, n) for n in near[:1] if n not in broken)))
+        return
+    least = next((size for size in near if refused(size) is not None), top)
+    if not holes and least < top and refused(least):
+        last = next((size for size in near if size > least and refused(size) is False), None)
         if last is not None:
             met.keep(sympy.Ge(dim, last))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 from irkit import dims
@@ -43,18 +44,8 @@ STEPS = "aten::_linalg_check_errors"
 CHECKED = frozenset(f"aten::linalg_{name}_ex" for name in "inv solve cholesky lu_factor ldl_factor".split())
 """Operators that say which step failed, and refuse that where they are asked to."""
 MATRICES = SOLVED | POSITIVE | CHECKED | {POWERS, STEPS}
-SPREAD = "aten::histc"
-LIKELY = frozenset(f"aten::{name}" for name in "binary_cross_entropy bernoulli poisson multinomial".split())
-ASSERTING = (
-    DIVISIONS
-    | GROUPED
-    | LOSSES
-    | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS}
-    | MATRICES
-    | LIKELY
-    | {SPREAD}
-)
-"""The operators that assert something of what their operands hold."""
+LABELED = "aten::multi_margin_loss"
+LISTED = frozenset(f"aten::{name}" for name in "multilabel_margin_loss multilabel_margin_loss_forward".split())
 
 
 def asserted_conditions(
@@ -85,10 +76,10 @@ def asserted_conditions(
         yield from factors_asserted(name, args, kwargs, result, line)
     elif name in GROUPED:
         yield from ends_asserted(line, *args, **kwargs)
-    elif name in LIKELY:
-        yield from probabilities_asserted(name, args[0], line)
-    elif name == SPREAD:
-        yield from bins_asserted(line, *args, **kwargs)
+    elif name == LABELED or name in LISTED:
+        yield from labels_listed(name, args[0], args[1], line)
+    elif name in OF_NUMBERS:
+        yield from OF_NUMBERS[name](line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
         yield from divisor_asserted(args[1], line)
 
@@ -123,8 +114,13 @@ def hangs_on_data(number: Value | Dim) -> bool:
 
 
 def lengths_asserted(line: str, x: Value, lengths: Value, batch_first: bool) -> Iterator[Check]:
-    """What `pack_padded_sequence` asserts of lengths: they fall, from the time at most to 1 at least."""
-    time = x.shape[1 if batch_first else 0]
+    """What `pack_padded_sequence` asserts of lengths: there is one for each sequence, and they fall, from the time at
+    most to 1 at least."""
+    batch, time = x.shape[:2] if batch_first else x.shape[1::-1]
+    if dims.same(batch, lengths.shape[0]) is not True:
+        counts = (shape_vector((n,), *binders((n,), of)) for n, of in ((batch, x), (lengths.shape[0], lengths)))
+        each = op.Squeeze(op.Equal(*counts), ints(0))
+        yield Check(each, "there is a length for each packed sequence", line)
     room, sizes = shape_vector((time,), *binders((time,), x)), cast(lengths, DType.INT64)
     before, after = op.Concat(room, sizes, axis=0), op.Concat(sizes, ints(1), axis=0)
     rises = op.ReduceSum(cast(op.Less(before, after), DType.INT64), keepdims=0)
@@ -284,12 +280,77 @@ def on_diagonals(flags: Value) -> Value:
     return op.And(flags, op.Equal(shaping.unsqueeze(rows, 1), columns))
 
 
-def probabilities_asserted(name: str, given: Value, line: str) -> Iterator[Check]:
+def labels_listed(name: str, scores: Value, target: Value, line: str) -> Iterator[Check]:
+    """What a loss by margins asserts of targets: that they are classes; in lists of them -1 ends one."""
+    what, listed = name.removeprefix("aten::").removesuffix("_forward"), name in LISTED
+    ends = op.Equal(target, scalar(-1, target.dtype)) if listed else None
+    text = f"the targets of {what} are classes{', or -1' if listed else ''}"
+    yield from within(target, scores.shape[-1] if scores.rank else 1, scores, text, line, besides=ends)
+
+
+def divisor_asserted(divisor: Any, line: str) -> Iterator[Check]:
+    """What a quotient or remainder of integers asserts of a divisor that is computed: it is not 0."""
+    if not isinstance(divisor, Value) or divisor.blob is not None or not divisor.dtype.is_integer:
+        return
+    if not is_size(divisor) and not is_kept_off(divisor, 0):
+        none = op.ReduceSum(cast(op.Equal(divisor, scalar(0, divisor.dtype)), DType.INT64), keepdims=0)
+        yield Check(op.Equal(none, const(0, "i64")), "no integer is divided by 0", line)
+
+
+def started_from(value: Value) -> Value:
+    """What a value is a Cast, or several, of."""
+    while value.op == "Cast" and value.inputs[0] is not None:
+        value = value.inputs[0]
+    return value
+
+
+# ---------------------------------------------------------------------------------------------- of numbers
+
+Asserted = Callable[..., Iterator[Check]]
+"""The conditions of a call in a line of the model, with its arguments."""
+
+
+def of_loss(line: str, given: Value, target: Value, *_: Any, **__: Any) -> Iterator[Check]:
+    """What binary_cross_entropy asserts: that what it compares are probabilities."""
+    yield from probabilities_asserted("binary_cross_entropy", line, given)
+    yield from probabilities_asserted("binary_cross_entropy", line, target)
+
+
+def shares_asserted(line: str, given: Value, share: Any, *_: Any, **__: Any) -> Iterator[Check]:
+    """What a quantile asserts of shares in a tensor."""
+    if isinstance(share, Value):
+        right = op.And(op.GreaterOrEqual(share, scalar(0, share.dtype)), op.LessOrEqual(share, scalar(1, share.dtype)))
+        yield none_wrong(op.Not(right), "the shares of a quantile are 0 to 1", line)
+
+
+def deviations_asserted(line: str, mean: Any, std: Any = 1.0, *_: Any, **__: Any) -> Iterator[Check]:
+    """What `normal` asserts of deviations in a tensor."""
+    if isinstance(std, Value):
+        wrong = op.Not(op.GreaterOrEqual(std, scalar(0, std.dtype)))
+        yield none_wrong(wrong, "the deviations of normal are not below 0", line)
+
+
+def spectrum_asserted(name: str, line: str, matrices: Value, *args: Any, **kwargs: Any) -> Iterator[Check]:
+    """What a decomposition by eigenvalues or singular values asserts of the numbers that it reads: LAPACK refuses NaN
+    and most infinite ones."""
+    read = parts(matrices) if is_complex(matrices) else (matrices,)
+    if name == "_linalg_eigh":
+        upper = (args[0] if args else kwargs.get("UPLO", "L")).upper() == "U"
+        read = tuple(op.Trilu(each, upper=int(upper)) for each in read)
+    yield Check(op.Not(has_no_number(*read)), f"the numbers of {name.strip('_').replace('_', '.', 1)} are finite", line)
+
+
+def none_wrong(wrong: Value, text: str, line: str) -> Check:
+    """The condition that no element is wrong."""
+    return Check(op.Equal(op.ReduceSum(cast(wrong, DType.INT64), keepdims=0), const(0, "i64")), text, line)
+
+
+def probabilities_asserted(what: str, line: str, given: Value, *_: Any, **__: Any) -> Iterator[Check]:
     """What an operator asserts of probabilities or rates: that they are such, and that those that are drawn from have a
     sum above 0."""
     if given.blob is not None or not given.dtype.is_float:
         return
-    zero, what = scalar(0, given.dtype), name.removeprefix("aten::")
+    zero = scalar(0, given.dtype)
     right = op.GreaterOrEqual(given, zero)
     if what in ("binary_cross_entropy", "bernoulli"):
         right = op.And(right, op.LessOrEqual(given, scalar(1, given.dtype)))
@@ -297,8 +358,7 @@ def probabilities_asserted(name: str, given: Value, line: str) -> Iterator[Check
     if what == "multinomial":
         total = op.ReduceSum(given, ints(-1))
         wrong = op.Or(wrong, op.Not(op.And(op.Greater(total, zero), op.Less(total, scalar(inf, given.dtype)))))
-    none = op.ReduceSum(cast(wrong, DType.INT64), keepdims=0)
-    yield Check(op.Equal(none, const(0, "i64")), f"what {what} is given are probabilities, or rates", line)
+    yield none_wrong(wrong, f"what {what} is given are probabilities, or rates", line)
 
 
 def bins_asserted(
@@ -323,17 +383,29 @@ def has_no_number(*given: Value) -> Value:
     return op.Greater(reduce(op.Add, found), const(0, "i64"))
 
 
-def divisor_asserted(divisor: Any, line: str) -> Iterator[Check]:
-    """What a quotient or remainder of integers asserts of a divisor that is computed: it is not 0."""
-    if not isinstance(divisor, Value) or divisor.blob is not None or not divisor.dtype.is_integer:
-        return
-    if not is_size(divisor) and not is_kept_off(divisor, 0):
-        none = op.ReduceSum(cast(op.Equal(divisor, scalar(0, divisor.dtype)), DType.INT64), keepdims=0)
-        yield Check(op.Equal(none, const(0, "i64")), "no integer is divided by 0", line)
+def edges_asserted(line: str, given: Value, bins: Any = 100, *, range: Any = None, **_: Any) -> Iterator[Check]:
+    """What histogram asserts of numbers whose own range it takes: that they are finite."""
+    if range is None and not isinstance(bins, Value) and given.dtype.is_float:
+        yield Check(op.Not(has_no_number(given)), "the numbers of histogram are finite", line)
 
 
-def started_from(value: Value) -> Value:
-    """What a value is a Cast, or several, of."""
-    while value.op == "Cast" and value.inputs[0] is not None:
-        value = value.inputs[0]
-    return value
+SPECTRAL = ("_linalg_svd", "_linalg_eigh", "linalg_eig", "linalg_eigvals", "linalg_pinv")
+OF_NUMBERS: Mapping[str, Asserted] = MappingProxyType({
+    **{f"aten::{name}": partial(probabilities_asserted, name) for name in ("bernoulli", "poisson", "multinomial")},
+    **{f"aten::{name}": partial(spectrum_asserted, name) for name in SPECTRAL},
+    "aten::binary_cross_entropy": of_loss, "aten::quantile": shares_asserted, "aten::nanquantile": shares_asserted,
+    "aten::normal": deviations_asserted, "aten::histc": bins_asserted, "aten::histogram": edges_asserted,
+})  # fmt: skip
+"""What operators assert of numbers, by their names."""
+
+ASSERTING = (
+    DIVISIONS
+    | GROUPED
+    | LOSSES
+    | {ARANGE, SEGMENTS, NARROW, PACK, ALIGNED, CLASSES, COUNTS, REPEATS}
+    | MATRICES
+    | LISTED
+    | {LABELED}
+    | OF_NUMBERS.keys()
+)
+"""The operators that assert something of what their operands hold."""

@@ -90,7 +90,11 @@ def branched(watched: Watched, way: Way) -> Watched:
         "then_branch": [*found[:count], *(theirs.get(key, always) for key in told)],
         "else_branch": [*ours[:count], *(mine.get(key, always) for key in told)],
     }
-    bodies = {name: sealed_graph((), results, captures, name) for name, results in sides.items()}
+    there = {**way.watched.graph.symbols, **{name: dims.Range(size, size) for name, size in way.sizes.items()}}
+    known = {"then_branch": there, "else_branch": graph.symbols}
+    bodies = {
+        name: sealed_graph((), results, captures, name).with_symbols(known[name]) for name, results in sides.items()
+    }
     flag = relation_value(way.where)
     made = call("If", [flag, *captures], {"captures": len(captures), **bodies}, outputs=count + len(told))
     values = made if isinstance(made, tuple) else (made,)
@@ -122,7 +126,10 @@ def results_there(graph: Graph, way: Way) -> list[Value]:
 
 
 def is_general(value: Value) -> bool:
-    """Whether a value has the type that its operator gives for all sizes; unknown sizes may be what the type says."""
+    """Whether a value, and each in its bodies, has the type that its operator gives for all sizes; unknown sizes may be
+    what the type says."""
+    if not all(is_general(inner) for body in value.bodies for inner in body.order):
+        return False
     if not value.inputs:
         return True
     pairs = zip(types_of(inferred_type(value, value.inputs)), types_of(value.type), strict=True)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import attrs
+import sympy
 
+from irkit import dims
+from lowering.capture.guards.comparisons import in_fewest_words
+from lowering.capture.guards.guards import Guard
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
 from lowering.direct.trials import (
@@ -33,7 +37,26 @@ def trace_ways(request: Request, known: Registrations, widen: bool = True, branc
     if not branching:
         return trace_model(request, known, widen)
     found = trace_model(attrs.evolve(request, around=branch_at_decisions), known, widen, True)
-    return with_other_ways(with_branches(found, known, widen), known)
+    return said_shortly(with_other_ways(with_branches(found, known, widen), known))
+
+
+def said_shortly(found: Found) -> Found:
+    """The same with each condition of one size in as few words as say it, and once: ways are joined by "or"."""
+    sizes = {dims.symbol(name) for name, known in found.ranges.items() if known.lo >= 0}
+    wordy = [g for g in found.guards if isinstance(g.expr, sympy.Or) and g.expr.free_symbols <= sizes]
+    shortened = [shortened_guard(guard) for guard in wordy]
+    if shortened == wordy:
+        return found
+    others = [guard for guard in found.guards if guard not in wordy]
+    told = {guard.expr for guard in others}
+    new = {guard.expr: guard for guard in shortened if guard.expr != sympy.true and guard.expr not in told}
+    return attrs.evolve(found, guards=(*others, *new.values()))
+
+
+def shortened_guard(guard: Guard) -> Guard:
+    """A condition in as few words as say it."""
+    expr = in_fewest_words(guard.expr)
+    return guard if expr == guard.expr else attrs.evolve(guard, expr=expr, text=str(expr))
 
 
 def with_branches(found: Found, known: Registrations, widen: bool) -> Found:

@@ -28,15 +28,19 @@ def generator(name: str) -> random.Random:
 def drawn(
     name: str, cases: Sequence[T], count: int, pinned: Iterable[T] = (), key: Callable[[T], Any] = str
 ) -> list[T]:
-    """`pinned`, and `count` times `TIMES` of the other cases, in the order of `cases`; `key` tells cases apart."""
-    kept = frozenset(key(case) for case in pinned)
+    """`pinned`, and `count` times `TIMES` of the other cases, in the order of `cases`, then what is pinned and none of
+    them, as a seed beyond; `key` tells cases apart."""
+    held = {key(case): case for case in pinned}
+    kept = frozenset(held)
 
     def place(index: int) -> bytes:
         return hashlib.blake2b(f"{SEED} {name} {key(cases[index])}".encode(), digest_size=8).digest()
 
     others = sorted((i for i, case in enumerate(cases) if key(case) not in kept), key=place)
     chosen = frozenset(others[: count * TIMES])
-    return [case for i, case in enumerate(cases) if i in chosen or key(case) in kept]
+    found = [case for i, case in enumerate(cases) if i in chosen or key(case) in kept]
+    beyond = held.keys() - {key(case) for case in found}
+    return [*found, *(case for name, case in held.items() if name in beyond)]
 
 
 def seeds_asked(arguments: Sequence[str]) -> range:

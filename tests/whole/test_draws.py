@@ -18,6 +18,12 @@ def test_a_draw_is_the_same_each_time_and_holds_what_is_pinned(monkeypatch: pyte
     assert found != draws.drawn("other", CASES, 10, pinned=(7, 99))
 
 
+def test_what_is_pinned_beyond_the_cases_is_run() -> None:
+    found = draws.drawn("some", CASES, 10, pinned=(7, 31446, 20686))
+    assert found[-2:] == [31446, 20686]
+    assert found[:-2] == draws.drawn("some", CASES, 10, pinned=(7,))
+
+
 def test_a_sweep_draws_others_and_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "SEED", 1)
     monkeypatch.setattr(draws, "TIMES", 1)

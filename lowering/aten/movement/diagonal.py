@@ -19,13 +19,24 @@ def last_two(x: Value, dim1: int, dim2: int) -> Value:
     return permute(x, (*(i for i in range(x.rank) if i not in (a, b)), a, b))
 
 
-def length(rows: Dim, columns: Dim, offset: int) -> Dim:
+def length(rows: Dim, columns: Dim, offset: Dim) -> Dim:
     """How many elements a diagonal has."""
+    if type(offset) is not int:  # of either sign
+        ends = (rows, columns, dims.sub(columns, offset), dims.add(rows, offset))
+        return dims.maximum(reduce(dims.minimum, ends), 0)
     low, high = (rows, dims.sub(columns, offset)) if offset >= 0 else (dims.add(rows, offset), columns)
     return dims.maximum(dims.minimum(low, high), 0)
 
 
-def aten_diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+def start_of(columns: Dim, offset: Dim) -> Dim:
+    """The place in a matrix laid flat at which a diagonal starts."""
+    if type(offset) is int:
+        return offset if offset >= 0 else dims.mul(columns, -offset)
+    before, after = beside(offset)
+    return dims.add(after, dims.mul(columns, before))
+
+
+def aten_diagonal(self: Value, offset: Dim = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The elements of the dimensions dim1 and dim2 whose indices differ by offset, as the last dimension.
 
     In the matrix laid flat, they stand columns + 1 apart.
@@ -35,13 +46,13 @@ def aten_diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) ->
     count = length(rows, columns, offset)
     if type(count) is int and count == 0:
         return slice_axis(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), 0, 0)
-    start = offset if offset >= 0 else dims.mul(columns, -offset)
+    start = start_of(columns, offset)
     step = dims.add(columns, 1)
     stop = dims.add(start, dims.mul(step, count))
     return slice_axis(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
 
 
-def aten_linalg_diagonal(A: Value, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+def aten_linalg_diagonal(A: Value, *, offset: Dim = 0, dim1: int = -2, dim2: int = -1) -> Value:
     """The elements whose indices differ by offset, as the last dimension."""
     return aten_diagonal(A, offset, dim1, dim2)
 
@@ -51,9 +62,14 @@ def aten_diag(self: Value, diagonal: int = 0) -> Value:
     return aten_diag_embed(self, diagonal) if self.rank == 1 else aten_diagonal(self, diagonal)
 
 
-def on_diagonal(rows: Dim, columns: Dim, offset: int) -> Value:
+def on_diagonal(rows: Dim, columns: Dim, offset: Dim) -> Value:
     """True where column - row is offset: (rows, columns)."""
-    return op.Equal(op.Add(unsqueeze(iota(rows), 1), offset), iota(columns))
+    return op.Equal(op.Add(unsqueeze(iota(rows), 1), dim_scalar(offset)), iota(columns))
+
+
+def beside(offset: Dim) -> tuple[Dim, Dim]:
+    """How many rows lie before a diagonal, and how many after it."""
+    return dims.maximum(dims.mul(offset, -1), 0), dims.maximum(offset, 0)
 
 
 def aten_fill_diagonal_(self: Value, fill_value: Number, wrap: bool = False) -> Value:
@@ -69,12 +85,13 @@ def aten_fill_diagonal_(self: Value, fill_value: Number, wrap: bool = False) -> 
     return choose(at, scalar(fill_value, self.dtype), self)
 
 
-def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+def aten_diag_embed(self: Value, offset: Dim = 0, dim1: int = -2, dim2: int = -1) -> Value:
     """Square matrices with the last dimension of self as a diagonal, in the dimensions dim1 and dim2."""
     last = self.rank - 1
-    size = dims.add(self.shape[last], abs(offset))
+    before, after = beside(offset)
+    size = dims.add(self.shape[last], dims.add(before, after))
     # Row i holds self[i] for offset >= 0, and self[i + offset] below.
-    x = self if offset == 0 else op.Pad(self, ints(-min(offset, 0), max(offset, 0)), None, ints(last))
+    x = self if offset == 0 else op.Pad(self, shape_vector((before, after)), None, ints(last))
     matrix = choose(on_diagonal(size, size, offset), unsqueeze(x, -1), scalar(0, self.dtype))
     rank = self.rank + 1
     a, b = axis(dim1, rank), axis(dim2, rank)
@@ -82,12 +99,12 @@ def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
     return permute(matrix, (rank - 2 if i == a else rank - 1 if i == b else next(rest) for i in range(rank)))
 
 
-def aten_diagonal_scatter(self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+def aten_diagonal_scatter(self: Value, src: Value, offset: Dim = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """self with the diagonal that `aten_diagonal` takes replaced by `src`."""
     x = last_two(self, dim1, dim2)
     *_, rows, columns = x.shape
     count = length(rows, columns, offset)
-    before = max(-offset, 0)
+    before, _ = beside(offset)
     pads = shape_vector((before, dims.sub(dims.sub(rows, count), before)))
     by_row = op.Pad(cast(src, self.dtype), pads, None, ints(src.rank - 1))
     matrix = choose(on_diagonal(rows, columns, offset), unsqueeze(by_row, -1), x)

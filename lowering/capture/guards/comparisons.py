@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -108,3 +109,54 @@ def as_one_comparison(expr: Any) -> Any:
         limit -= 1
     left: list[Any] = [sympy.Eq(symbol, size) for size in sorted(equal) if size < limit]
     return sympy.true if limit <= 0 else sympy.Or(*left, sympy.Ge(symbol, limit))
+
+
+# ---------------------------------------------------------------------------------------------- alternatives as spans
+
+Span = tuple[int, float]
+"""The least and the greatest, which may be infinite, of whole numbers that are not negative."""
+
+
+def in_fewest_words(expr: Any) -> Any:
+    """Alternatives that compare one size, which is not negative, with numbers, as those that say it:
+    `(n >= 2) or (n <= 3)` is true, and `(n >= 6) or (n <= 2) or (n <= 4)` is `n != 5`."""
+    if not isinstance(expr, sympy.Or):
+        return expr
+    parts: list[Any] = [closed(part) for part in expr.args]
+    (symbol, *others) = expr.free_symbols
+    if others or any(p.func not in SPANNING or p.args[0] != symbol or not p.args[1].is_Integer for p in parts):
+        return expr
+    found = spans_joined([span for part in parts for span in spans_of(part, int(part.args[1]))])
+    if len(found) == 2 and found[0][0] == 0 and found[1] == (found[0][1] + 2, math.inf):
+        return sympy.Ne(symbol, int(found[0][1]) + 1)
+    return sympy.Or(*(being_within(symbol, *span) for span in found))
+
+
+SPANNING = (sympy.Eq, sympy.Ne, sympy.Ge, sympy.Le)
+"""Relations of a size and a number, as `closed` writes them."""
+
+
+def spans_of(relation: Any, limit: int) -> list[Span]:
+    """The numbers that stand in a relation with a limit."""
+    below, beyond = (0, limit - 1), (max(limit + 1, 0), math.inf)
+    found: list[list[Span]] = [[(limit, limit)], [below, beyond], [(max(limit, 0), math.inf)], [(0, limit)]]
+    return [span for span in found[SPANNING.index(relation.func)] if 0 <= span[0] <= span[1]]
+
+
+def spans_joined(spans: Sequence[Span]) -> list[Span]:
+    """Spans in order, of which none touches another."""
+    found: list[Span] = []
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def being_within(symbol: Any, low: int, high: float) -> Any:
+    """The condition that a size is in a span."""
+    if low == high:
+        return sympy.Eq(symbol, low)
+    ends: list[Any] = [sympy.Ge(symbol, low)] if low > 0 else []
+    return sympy.And(*ends, *([] if high == math.inf else [sympy.Le(symbol, int(high))]))

@@ -76,6 +76,13 @@ def with_samples(operator: Any, size: Any, given: Given) -> Any:
     return in_front(operator, size, given)
 
 
+def with_number(operator: Any, size: Any, given: Given) -> None:
+    """Keeps that single elements of a batch are some, where an operator is met with a number: eager makes a tensor of
+    that, and its rule takes the first element of the batch for the element type. torch's own rule computes it."""
+    if given["self"].rank == 0:
+        require_samples(size)
+
+
 def strided(operator: Any, size: Any, given: Given) -> Any:
     """New memory laid out by strides, that of one sample behind that of the other."""
     span = sum([(count - 1) * step for count, step in zip(given["size"], given["stride"], strict=True)], 1)
@@ -340,7 +347,9 @@ def rules() -> dict[Any, Rule]:
     for name in resized:
         rank = int(name[-2]) + 1
         found |= {named(f"upsample_{name}{end}.default"): partial(folded, rank=rank) for end in ("", "_backward")}
+    found |= {named(f"{name}.Scalar"): with_number for name in ("add", "sub", "mul", "div")}
     return found | {
+        ATEN.div.Scalar_mode: with_number,
         ATEN.index_add.default: partial(in_front, alone=("index",)),
         ATEN.unfold_backward.default: with_samples,
         ATEN.embedding_dense_backward.default: embedded,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import pytest
 import sympy
 
 from irkit import dims
-from lowering.capture.guards.comparisons import closed, in_lowest_terms
+from lowering.capture.guards.comparisons import closed, in_fewest_words, in_lowest_terms
 
 N, M = dims.symbol("n"), dims.symbol("m")
 
@@ -30,3 +31,23 @@ def test_a_factor_of_all_terms_is_left_out() -> None:
     assert in_lowest_terms(3 * N >= 1) == (N >= 1)
     assert in_lowest_terms(2 * N + 4 * M > 5) == (N + 2 * M > 2)
     assert closed(sympy.Gt(16 - N, 0)) == (N <= 15)
+
+
+def test_alternatives_in_fewest_words_hold_where_they_did() -> None:
+    rng = random.Random(0)
+    kinds = (sympy.Eq, sympy.Ne, sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)
+    for _ in range(400):
+        parts = [rng.choice(kinds)(N, rng.randint(-1, 9)) for _ in range(rng.randint(2, 5))]
+        told = sympy.Or(*parts, evaluate=False)
+        found = in_fewest_words(told)
+        for n in range(13):
+            assert bool(found.subs({N: n})) == any(bool(part.subs({N: n})) for part in parts), (told, found, n)
+
+
+def test_alternatives_are_said_in_fewest_words() -> None:
+    assert in_fewest_words((N >= 2) | (N <= 3)) == sympy.true
+    assert in_fewest_words((N >= 6) | (N <= 2) | (N <= 4)) == sympy.Ne(N, 5)
+    assert in_fewest_words(sympy.Eq(N, 1) | (N >= 2)) == (N >= 1)
+    assert in_fewest_words(sympy.Eq(N, 1) | sympy.Eq(N, 2)) == ((N >= 1) & (N <= 2))
+    of_two = sympy.Eq(N, 1) | (M >= 2)
+    assert in_fewest_words(of_two) is of_two

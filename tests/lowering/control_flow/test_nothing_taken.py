@@ -53,3 +53,13 @@ def test_a_sum_of_no_rows_is_told_in_a_sentence() -> None:
     torch.testing.assert_close(program(torch.ones(2, 3)), function(torch.ones(2, 3)))
     with pytest.raises(IrkitError, match="a loop over what data takes has no round for the example"):
         irkit.to_onnx(function, (torch.zeros(4, 3),), dynamic_shapes=ROWS, rewrite=True, capture="direct")
+
+
+def test_a_sum_of_no_numbers_is_told_in_a_sentence() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + sum([x.shape[0] - i for i in range(0, x.shape[0], 2) if x[i].sum() > 0])
+
+    program = irkit.to_onnx(function, (torch.ones(4, 3),), dynamic_shapes=ROWS, rewrite=True)
+    torch.testing.assert_close(program(torch.ones(3, 3)), function(torch.ones(3, 3)))
+    with pytest.raises(IrkitError, match="a loop over what data takes has no round for the example"):
+        irkit.to_onnx(function, (torch.zeros(4, 3),), dynamic_shapes=ROWS, rewrite=True, capture="direct")

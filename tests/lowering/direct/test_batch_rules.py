@@ -175,6 +175,48 @@ def test_a_batch_of_nothing_is_that_of_eager_or_refused(name: str) -> None:
     torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-5)
 
 
+SINGLE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda e: e + 1,
+    "product": lambda e: e * 2.5,
+    "quotient": lambda e: torch.div(e, 2, rounding_mode="floor"),
+    "difference": lambda e: 2 - e,
+    "power": lambda e: e**2,
+    "comparison": lambda e: torch.where(e > 0, e, -e),
+    "gradient": lambda e: grad(lambda t: t.exp() * 2)(e),
+    "derivative": lambda e: torch.func.jvp(lambda t: t * 2, (e,), (e,))[1],
+}
+
+
+@pytest.mark.parametrize("shape, axis", [((3,), 0), ((4, 3), 1), ((3, 4), 0)])
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_batch_of_no_single_elements_is_that_of_eager_or_refused(
+    name: str, shape: tuple[int, ...], axis: int
+) -> None:
+    """Eager looks at the first of them where a number stands beside, and so refuses none."""
+    model = vmap(SINGLE[name]) if len(shape) == 1 else vmap(vmap(SINGLE[name]))
+    program = irkit.to_onnx(model, (torch.randn(shape),), dynamic_shapes=({axis: "n"},), capture="direct")
+    x = torch.randn([0 if at == axis else size for at, size in enumerate(shape)])
+    try:
+        expected = model(x)
+    except IndexError:
+        with pytest.raises(irkit.ContractError):
+            program(x)
+        return
+    torch.testing.assert_close(program(x), expected)
+
+
+def test_a_tangent_of_no_elements_is_refused_as_in_eager() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return hessian(lambda t: (t**3).sum() * 2)(x)
+
+    program = irkit.to_onnx(model, (torch.randn(3),), dynamic_shapes=N, capture="direct")
+    torch.testing.assert_close(program(torch.ones(5)), model(torch.ones(5)))
+    with pytest.raises(IndexError):
+        model(torch.ones(0))
+    with pytest.raises(irkit.ContractError):
+        program(torch.ones(0))
+
+
 def test_the_batch_may_be_any_axis() -> None:
     def model(x: torch.Tensor) -> Any:
         behind = vmap(lambda r: F.layer_norm(r, (5,)), in_dims=2, out_dims=1)(x)

@@ -14,7 +14,7 @@ from tests.support.draws import drawn
 
 FAILED = (0, 2, 7, 10, 30, 37, 44, 55, 61, 68, 72, 103, 105, 114, 119, 144, 1002, 1011, 1023, 1094, 1220,
           2219, 2235, 2286, 2292, 5013, 5109, 20686, 30003, 30497, 30531, 30947,
-          31115, 31345, 31351, 31446, 31457, 31590, 31668, 31700)  # fmt: skip
+          31115, 31345, 31351, 31446, 31457, 31590, 31668, 31700, 210129)  # fmt: skip
 """Seeds that once found a fault."""
 
 
@@ -25,7 +25,7 @@ def test_random_programs_answer_as_eager_or_refuse(seed: int) -> None:
     assert list(traced_programs.faults(seed, tally, 8)) == []
 
 
-WIDE_FAILED = (1017, 1053, 1178, 1241, 1303, 1374, 1430, 20005)
+WIDE_FAILED = (1017, 1053, 1178, 1241, 1303, 1374, 1430, 20005, 200177)
 """Seeds of wider programs that once found a fault."""
 
 

@@ -74,8 +74,39 @@ CASES: dict[str, Case] = {
         lambda x: x.multinomial(1), (floats(1.0, 0.0),), BATCH,
         [(floats(0.0, 1.0),), (floats(1.5, -1.0),), (floats(0.0, 0.0),), (floats(float("nan"), 1.0),)],
     ),
+    "the targets of binary_cross_entropy": (
+        lambda x: F.binary_cross_entropy(x * 0 + 0.5, x), (floats(0.5, 0.1),), BATCH,
+        [(floats(0.0, 1.0),), (floats(1.5),), (floats(0.5, -0.1),), (floats(float("nan")),)],
+    ),
+    "multi_margin_loss": (
+        lambda x, t: F.multi_margin_loss(x, t), (torch.randn(3, 4), ints(0, 1, 2)), ({0: "n"}, {0: "n"}),
+        [(torch.randn(1, 4), ints(t)) for t in (-1, 4, 3)],
+    ),
+    "multilabel_margin_loss": (
+        lambda x, t: F.multilabel_margin_loss(x, t), (torch.randn(3), ints(0, -1, 2)), None,
+        [(torch.randn(3), ints(2, -1, t)) for t in (-2, 3, 1)],
+    ),
+    "quantile": (
+        lambda x, q: x.quantile(q), (FIVE, torch.tensor(0.5)), None,
+        [(FIVE, torch.tensor(q)) for q in (-0.1, 0.0, 1.0, 1.1, float("nan"))],
+    ),
+    "normal": (
+        lambda s: torch.normal(1.0, s), (floats(0.0, 0.0),), BATCH, [(floats(0.0),), (floats(-1.0),)],
+    ),
+    "histogram": (
+        lambda x: x.histogram(3).hist, (floats(0.5, 0.1),), BATCH,
+        [(floats(0.0, 1.0),), (floats(float("nan")),), (floats(1.0, float("inf")),)],
+    ),
+    "eigvalsh": (
+        torch.linalg.eigvalsh, (torch.eye(3),), None,
+        [(torch.ones(3, 3) * x,) for x in (2.0, float("nan"), float("inf"))],
+    ),
+    "svdvals": (torch.linalg.svdvals, (torch.eye(3),), None, [(torch.ones(3, 3) * x,) for x in (2.0, float("nan"))]),
+    "pinv": (torch.linalg.pinv, (torch.eye(3),), None, [(torch.eye(3) * x,) for x in (2.0, float("nan"))]),
 }  # fmt: skip
-BY_EXPORT = sorted(CASES.keys() - {"one_hot, as many classes as there are", "narrow", "narrow by a length"})
+BY_EXPORT = sorted(
+    CASES.keys() - {"one_hot, as many classes as there are", "narrow", "narrow by a length", "histogram"}
+)
 """Those that torch.export captures."""
 
 
@@ -105,6 +136,22 @@ def check(case: Case, saved: Path, **options: Any) -> None:
 def test_what_is_repeated_may_be_below_zero() -> None:
     program = irkit.to_onnx(lambda x: x.repeat_interleave(2), (ints(-1, 2),), dynamic_shapes=BATCH)
     torch.testing.assert_close(program(ints(-3)), ints(-3, -3))
+
+
+def test_packed_sequences_have_a_length_each() -> None:
+    def model(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)[0]
+
+    shapes = ({0: "b", 1: "t"}, {0: "m"})
+    program = irkit.to_onnx(model, (torch.randn(2, 4, 3), ints(4, 2)), dynamic_shapes=shapes, capture="direct")
+    x = torch.randn(3, 4, 3)
+    torch.testing.assert_close(program(x, ints(4, 4, 1)), model(x, ints(4, 4, 1)))
+    for lengths in (ints(4), ints(4, 2), ints(4, 3, 2, 1)):
+        with pytest.raises(RuntimeError):
+            model(x, lengths)
+        with pytest.raises(irkit.errors.IrkitError):
+            program(x, lengths)
 
 
 @pytest.mark.parametrize("name", CASES)

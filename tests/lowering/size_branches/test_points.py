@@ -172,3 +172,28 @@ def test_the_body_of_a_loop_whose_sizes_grow_is_traced_twice(monkeypatch: pytest
     assert traced.count("grown") == 2
     x = torch.rand(7)
     torch.testing.assert_close(program(x)[1], torch.cat([x, x[-1] * torch.tensor([2.0, 4.0, 8.0])]))
+
+
+def test_the_body_of_a_loop_in_a_branch_at_one_size_has_the_sizes_of_that() -> None:
+    """At one row the count of rows and 1 are one value, in the body of a loop too. What ways leave is said shortly."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        w = x.sum() % 4
+        while w > 0:
+            w = w - 2
+            kept = [x[0]]
+            while len(kept) < x.shape[0]:
+                kept.append(kept[-1] % 5 + w)
+            rows = []
+            for row in x:
+                rows.append(row + torch.stack(kept).sum())
+            x = torch.stack(rows)
+        return x
+
+    x = torch.arange(9).reshape(3, 3) - 2
+    program = irkit.to_onnx(model, (x,), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    for n in (1, 2, 3):
+        for more in range(4):
+            given = torch.arange(3 * n).reshape(n, 3) % 5 - 2 + more
+            assert torch.equal(program(given), model(given))
+    assert [text for text, _ in program.report.guards] == ["n >= 1", "n != 5", "n <= 6"]
