@@ -30,8 +30,8 @@ from lowering.capture.inputs.objects import (
     are_objects,
     identity_tells,
     is_asked_only,
-    shadowed,
-    unmarked,
+    shadow_methods,
+    without_marks,
 )
 from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
@@ -377,7 +377,7 @@ class Asking:
         """A block in which a module runs whose questions to objects are noted."""
         self.levels.append(level)
         try:
-            with shadowed(level.objects, self.asked, self.read, self.is_object):
+            with shadow_methods(level.objects, self.asked, self.read, self.is_object):
                 yield
         finally:
             self.levels.remove(level)
@@ -386,7 +386,7 @@ class Asking:
         self, holder: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any, attribute: str | None = None
     ) -> Any:
         """What a method of an object gives, which is noted for the modules that run."""
-        given, named = unmarked(args), unmarked(kwargs)
+        given, named = without_marks(args), without_marks(kwargs)
         if not self.levels or self.answering:
             return method(*given, **named)
         tracer = self.tracer

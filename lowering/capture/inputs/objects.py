@@ -43,7 +43,7 @@ def answered(name: str) -> Callable[..., Any]:
 
     def answer(self: Any, *args: Any) -> Any:
         self.read()
-        return own(self.number, *map(unmarked, args))
+        return own(self.number, *map(without_marks, args))
 
     return answer
 
@@ -57,7 +57,7 @@ for each in " ".join(METHODS).split():
     setattr(Mark, f"__{each}__", answered(f"__{each}__"))
 
 
-def unmarked(given: Any) -> Any:
+def without_marks(given: Any) -> Any:
     """The same with plain numbers and objects in place of marks and items."""
     kind = type(given)
     if kind is Mark:
@@ -65,8 +65,8 @@ def unmarked(given: Any) -> Any:
     if kind is Item:
         return vars(given)["held of"]
     if kind is tuple or kind is list:
-        return kind([unmarked(each) for each in given])
-    return {name: unmarked(each) for name, each in given.items()} if kind is dict else given
+        return kind([without_marks(each) for each in given])
+    return {name: without_marks(each) for name, each in given.items()} if kind is dict else given
 
 
 class Watch:
@@ -107,7 +107,7 @@ class Shadow:
 
 
 @contextmanager
-def shadowed(
+def shadow_methods(
     objects: Sequence[Any], call: Callable[..., Any], read: Callable[[Any, str], Any], is_object: Callable[[Any], bool]
 ) -> Iterator[None]:
     """A block in which each method of some objects is a `Shadow`, of those that have none yet, and each of their
@@ -181,7 +181,7 @@ class Asked:
         return made
 
     def __getitem__(self, place: Any) -> Any:
-        item = self.held[unmarked(place)] if type(place) in (int, str, Mark) else None
+        item = self.held[without_marks(place)] if type(place) in (int, str, Mark) else None
         if item is None or not is_told_by_attributes(type(item)):
             return self.call("__getitem__", self.held.__getitem__, (place,), {})
         return Item.of(item, partial(self.call, ITEM, partial(item_attribute, self.held)), place, self.failed)
