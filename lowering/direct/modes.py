@@ -357,9 +357,8 @@ def keeps_layout(
     if func is not torch.Tensor.contiguous:
         return False
     plain = not given and memory_format is torch.contiguous_format
-    if plain and x.handle.twin.is_contiguous() and x.handle.lenses and bent_sizes(x.handle):
-        contiguous_to_all(tracer, x.handle, memory_format)
-    return is_in_order_by_chance(x.handle.twin) or (plain and not x.handle.twin.is_contiguous())
+    by_size = bool(plain and x.handle.lenses and bent_sizes(x.handle))
+    return by_size or is_in_order_by_chance(x.handle.twin) or (plain and not x.handle.twin.is_contiguous())
 
 
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
