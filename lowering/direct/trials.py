@@ -24,7 +24,8 @@ from irkit.core.ir import Graph, Signature, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds, is_of_integers
-from lowering.capture.guards.comparisons import as_one_comparison, as_said
+from lowering.capture.guards.at_points import about, being_at, counts, is_equation, is_fixing, only_at, widened
+from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.settled import settled_at
 from lowering.capture.same_numbers import same_numbers
@@ -356,15 +357,6 @@ def is_asked(guard: Guard, request: Request) -> bool:
     return plain and is_of_integers(guard.expr) and not counts(guard.expr)
 
 
-def counts(expr: Any) -> bool:
-    """Whether a condition says how many of something there are: that a size, or what is computed of sizes and is no
-    remainder, is a number."""
-    if isinstance(expr, sympy.Or | sympy.And):
-        return (all if isinstance(expr, sympy.Or) else any)(map(counts, expr.args))
-    number = isinstance(expr, sympy.Eq) and any(side.is_Integer for side in expr.args)
-    return number and not expr.has(dims.Mod)
-
-
 def with_way(
     found: Found, known: Registrations, lowered: Callable[[], Lowered], point: Sizes, against: Sequence[Guard]
 ) -> Found:
@@ -557,41 +549,6 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
             return attrs.evolve(found, ranges={**found.ranges, name: Range(size + 1, found.ranges[name].hi)})
     there = sympy.Not(being_at(point))
     return attrs.evolve(found, guards=(*found.guards, Guard(there, str(there), source)))
-
-
-def being_at(point: Sizes) -> Any:
-    """The condition that sizes are those of a point."""
-    relations: list[Any] = [sympy.Eq(dims.symbol(name), size) for name, size in point.items()]
-    return sympy.And(*relations)
-
-
-def only_at(guard: Guard, point: Sizes, or_else: Any) -> Guard:
-    """A condition that need hold at a point only, and there where another does not."""
-    there = attrs.evolve(guard, expr=sympy.Or(settled_at(guard.expr, point), or_else))
-    return widened(there, sympy.Not(being_at(point)))
-
-
-def widened(guard: Guard, or_else: Any) -> Guard:
-    """A condition that need not hold where another does."""
-    expr = as_one_comparison(sympy.Or(guard.expr, or_else))
-    return attrs.evolve(guard, expr=expr, text=str(expr))
-
-
-def about(guard: Guard, names: set[str]) -> bool:
-    """Whether a condition hangs on one of the names."""
-    return any(s.name in names for s in getattr(guard.expr, "free_symbols", ()))
-
-
-def is_fixing(guard: Guard) -> bool:
-    """Whether a condition says that a name is a number."""
-    sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
-    return any(s.is_Symbol for s in sides) and any(s.is_Integer for s in sides)
-
-
-def is_equation(guard: Guard, names: set[str]) -> bool:
-    """Whether a condition says that a size of these names is what other sizes make it."""
-    equal = guard.expr.atoms(sympy.Eq) if guard.expr is not None else ()
-    return any(s.name not in names for each in equal for s in each.free_symbols)
 
 
 def bare(graph: Graph) -> Graph:
