@@ -24,17 +24,30 @@ from irkit.core.ir import Graph, Signature, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds, is_of_integers
-from lowering.capture.guards.at_points import about, being_at, counts, is_equation, is_fixing, only_at, widened
+from lowering.capture.guards.at_points import (
+    about,
+    being_at,
+    counts,
+    guard_widened,
+    is_either,
+    is_equation,
+    is_fixing,
+    only_at,
+    refusing,
+    texts,
+)
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.questions import Chosen, Taken
 from lowering.capture.guards.settled import settled_at
+from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.same_numbers import same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
-from lowering.direct.points import none_takes
+from lowering.direct.points import NEAR, none_takes, points_apart
 from lowering.direct.repeats import Index
 from lowering.direct.request import Request
-from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run, run_keeping
+from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.assertions import Watched
@@ -73,7 +86,8 @@ def trace_model(request: Request, known: Registrations, widen: bool = True, bran
     found = opened_run(first_run, request, known, *how)
     if accepts(found, request):
         return more_general(found, request, known, *how)
-    return opened_run(run_at_example, request, known, *how)  # other sizes than the example's own took another way
+    at_example = partial(run_at_example, after=found.run)
+    return opened_run(at_example, request, known, *how)  # other sizes than the example's own took another way
 
 
 def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:
@@ -86,7 +100,7 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
         return found
     ours = points_taken(found, points)
     try:
-        other = opened_run(partial(first_run, for_tracer=True), request, known, widen, branching)
+        other = opened_run(partial(first_run, for_tracer=True, after=found.run), request, known, widen, branching)
     except Exception:  # what sizes are to that tracer, tensors, they are not here
         return found
     if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
@@ -119,8 +133,6 @@ def points_taken(found: Found, points: Sequence[Sizes]) -> frozenset[int]:
     return frozenset(i for i, point in enumerate(points) if inside(found, point) and allows(found, point))
 
 
-NEAR = ((1, 0), (2, 0), (3, 0), (1, 1), (1, 8), (1, 32), (5, 3))
-"""Sizes around one of the example: by what it is multiplied, and what is added."""
 SMALL = 65
 """Below this each size of a name is looked at, at the example's sizes of the others."""
 
@@ -177,11 +189,6 @@ def allows(found: Found, sizes: Sizes) -> bool:
     return all(guard.is_of_data or holds(guard.expr, sizes) is not False for guard in found.guards)
 
 
-def refusing(guards: Iterable[Guard], sizes: Sizes) -> list[Guard]:
-    """The conditions that refuse sizes; those on data, which are others there than in the example, do not tell."""
-    return [guard for guard in guards if not guard.is_of_data and holds(guard.expr, sizes) is False]
-
-
 def with_names_alike(way: Callable[..., Run], request: Request, known: Registrations) -> Run:
     """A run; names that it needs to be one are made one."""
     for _ in request.hints:
@@ -205,39 +212,94 @@ def is_of_sizes(guard: Guard, request: Request) -> bool:
     return all(s.name in request.hints for s in getattr(guard.expr, "free_symbols", ()))
 
 
-def run_at_example(request: Request, known: Registrations) -> Run:
+def run_at_example(request: Request, known: Registrations, after: Run) -> Run:
     """The run at the very sizes of the example."""
-    return run(request, request.hints, known, at_once=True)
+    return run(request, request.hints, known, at_once=True, after=after)
 
 
-def first_run(request: Request, known: Registrations, for_tracer: bool = False) -> Run:
+def first_run(request: Request, known: Registrations, for_tracer: bool = False, after: Run | None = None) -> Run:
     """The run at larger sizes than 0 and 1 where that can be, with sizes kept that the model makes numbers of. Raises
     Taken where it makes one of a name that was to vary also where they are kept."""
     free = [n for n in STAND_INS if n not in request.hints.values()]
     small = [name for name, size in request.hints.items() if size < 2]
     larger = {name: min(n, top_of(request.ranges[name])) for name, n in zip(small, free, strict=False)}
     sizes = {**request.hints, **larger}
-    places: list[Any] = []
     names = () if for_tracer or request.lists_all else set(request.hints) - set(larger) - request.free
+    ran = Ran(partial(run, request, sizes, known, for_tracer=for_tracer, after=after))
     try:
-        found, places = run_keeping(request, sizes, known, for_tracer, frozenset(names))
+        found, places = run_keeping(ran, frozenset(names))
     except Alike:
         raise
     except Exception as error:
         if not larger and not isinstance(error, TypeError):  # a function of torch that takes a bool and no comparison
             raise
-        sizes = request.hints
-        found = run(request, sizes, known, at_once=True, for_tracer=for_tracer)
+        ran = Ran(partial(run, request, request.hints, known, for_tracer=for_tracer))
+        found, places = ran.anew(at_once=True), []
     last = found
     while more := [each for each in last.tracer.asked.fixed.values() if all(each is not place for place in places)]:
         places += more
         try:
-            last = run(request, sizes, known, keep_sizes=tuple(places), for_tracer=for_tracer)
+            last = ran.keeping(places, after=found)
         except Exception:  # a size that is kept may come where torch wants a number
             return found
         if last.tracer.asked.taken < found.tracer.asked.taken:
             found = last
     return found
+
+
+@attrs.frozen(eq=False)
+class Ran:
+    """Runs of a model in which sizes are kept in code of some globals, by these: one, or what it raised."""
+
+    anew: Callable[..., Run]
+    kept: dict[frozenset[int], Run | Exception] = attrs.field(factory=dict)
+
+    def keeping(self, places: Sequence[Any], **how: Any) -> Run:
+        """A run with sizes kept there, the one that there was if there was one. Raises what the model raises."""
+        at = frozenset(map(id, places))
+        if at not in self.kept:
+            try:
+                self.kept[at] = self.anew(keep_sizes=tuple(places), **how)
+            except Exception as error:
+                self.kept[at] = error
+        found = self.kept[at]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
+    """(a run, the globals of code in which sizes are kept for it, which makes numbers of them otherwise). A run ends at
+    the first such number, and the next keeps sizes there; where that makes numbers of some all the same, runs end where
+    one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
+    places: list[Any] = []
+    first: BaseException | None = None
+    stops, chosen = True, False
+    while True:
+        how = {"varying": varying, "stops": stops}
+        try:
+            found = ran.anew(**how) if first is None else ran.keeping(places, **how)
+            if not chosen or not found.tracer.asked.fixed:
+                return found, places
+        except (Chosen, Taken) as told:
+            chosen = chosen or isinstance(told, Chosen)
+            if all(told.code is not place for place in places):
+                first = first or told
+                places.append(told.code)
+                continue
+            if not chosen:
+                raise
+        except Alike:
+            raise
+        except Exception as error:
+            if first is None and OF_NUMPY.search(str(error)):
+                first = error
+                continue
+            if first is None:
+                raise
+            if not chosen:
+                raise first  # noqa: B904 - without the sizes kept that is what the model does
+        places, first, stops, chosen = [], None, False, False
 
 
 def top_of(known: Range) -> int:
@@ -315,11 +377,6 @@ MOST_APART = 64
 """Into how many conditions those of two ways are written out: six ways of ten conditions each would be a million."""
 
 
-def texts(guards: Sequence[Guard]) -> frozenset[str]:
-    """What conditions say."""
-    return frozenset(guard.text for guard in guards)
-
-
 def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     """Sizes around the example that are in range and that conditions refuse, with these conditions: one point for each
     set of them, those first that refuse most; none that torch, or the user, refuses."""
@@ -339,15 +396,6 @@ def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
 LARGEST, TIMES = 1 << 22, 16
 """How many elements the arguments may have where a model is run once more, or how often those of the example: what
 loops and data decide is computed there."""
-
-
-def points_apart(hints: Sizes, names: Sizes) -> Iterator[dict[str, int]]:
-    """Sizes at which one name is further from the example, and those of two names changed for one another."""
-    for name, size in names.items():
-        yield from ({**hints, name: size * times + more} for times, more in NEAR)
-    yield {**hints, **{name: 8 * size for name, size in names.items()}}
-    for first, second in itertools.combinations(names, 2):
-        yield {**hints, first: hints[second], second: hints[first]}
 
 
 def is_asked(guard: Guard, request: Request) -> bool:
@@ -385,7 +433,7 @@ def with_way(
     if len(apart) * len(where) > MOST_APART:
         told = f"what the model does at {at} is no branch: with those there are it would take too many conditions"
         return attrs.evolve(found, notes=(*found.notes, told))
-    kept += [widened(guard, each) for guard in apart for each in where if not is_either(guard.expr, each)]
+    kept += [guard_widened(guard, each) for guard in apart for each in where if not is_either(guard.expr, each)]
     kept += [guard for guard in other.guards if guard.expr is None and guard.text not in texts(kept)]
     ends = {name: (known.lo, known.hi) for name, known in found.ranges.items()}
     told = f"what the model does at {at} is a branch of its own, taken where {' and '.join(map(str, where))}"
@@ -400,11 +448,6 @@ def with_way(
 def is_of_one(guard: Guard, found: Found, other: Run) -> bool:
     """Whether a condition need hold for the first of two ways only: it is of sizes, and the other did not ask it."""
     return is_asked(guard, found.run.request) and guard.expr not in {each.expr for each in other.guards}
-
-
-def is_either(expr: Any, other: Any) -> bool:
-    """Whether a condition, or one of those that it is made of by "or", holds where another one does not."""
-    return as_said(sympy.Not(other)) in map(as_said, sympy.Or.make_args(expr))
 
 
 def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list[Any]:
@@ -449,11 +492,11 @@ def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) ->
 
 
 def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:
-    """The same, widened to a point at which another run gave the same, with the conditions of that one there."""
+    """The same, guard_widened to a point at which another run gave the same, with the conditions of that one there."""
     where = f"at {next(iter(point.values()))}" if len(point) == 1 else "there"
     found = found.noting(point, f"is allowed: traced {where}, {how}")
     here = being_at(point)
-    kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
+    kept = [guard_widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
     # Where that holds, the first run is right.
     before = sympy.And(*(settled_at(guard.expr, point) for guard in against))

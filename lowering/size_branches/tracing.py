@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
+from lowering.direct.points import points_apart
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
 from lowering.direct.trials import (
     Found,
     accepts,
     opened_run,
-    points_apart,
     points_around,
     points_taken,
     trace_model,
@@ -42,7 +43,8 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     sizes = {name: asked.hints[name] for name in found.run.request.hints}
 
     def way(request: Request, known: Registrations) -> Run:
-        return run(request, sizes, known, keep_sizes=asked.keeps, at_once=asked.at_once, for_tracer=asked.for_tracer)
+        how: dict[str, Any] = {"at_once": asked.at_once, "for_tracer": asked.for_tracer, "after": found.run}
+        return run(request, sizes, known, keep_sizes=asked.keeps, **how)
 
     request, ran = with_deciding(found, known, way)
     if ran is None or ran.tracer.decisions is None or not ran.tracer.decisions.joined:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import sympy
 
 from irkit import dims
-from lowering.capture.guards.comparisons import as_one_comparison
+from lowering.capture.guards.answers import holds
+from lowering.capture.guards.comparisons import as_one_comparison, as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.settled import settled_at
 
@@ -23,10 +24,10 @@ def being_at(point: Mapping[str, int]) -> Any:
 def only_at(guard: Guard, point: Mapping[str, int], or_else: Any) -> Guard:
     """A condition that need hold at a point only, and there where another does not."""
     there = attrs.evolve(guard, expr=sympy.Or(settled_at(guard.expr, point), or_else))
-    return widened(there, sympy.Not(being_at(point)))
+    return guard_widened(there, sympy.Not(being_at(point)))
 
 
-def widened(guard: Guard, or_else: Any) -> Guard:
+def guard_widened(guard: Guard, or_else: Any) -> Guard:
     """A condition that need not hold where another does."""
     expr = as_one_comparison(sympy.Or(guard.expr, or_else))
     return attrs.evolve(guard, expr=expr, text=str(expr))
@@ -56,3 +57,18 @@ def counts(expr: Any) -> bool:
         return (all if isinstance(expr, sympy.Or) else any)(map(counts, expr.args))
     number = isinstance(expr, sympy.Eq) and any(side.is_Integer for side in expr.args)
     return number and not expr.has(dims.Mod)
+
+
+def refusing(guards: Iterable[Guard], sizes: Mapping[str, int]) -> list[Guard]:
+    """The conditions that refuse sizes; those on data, which are others there than in the example, do not tell."""
+    return [guard for guard in guards if not guard.is_of_data and holds(guard.expr, sizes) is False]
+
+
+def is_either(expr: Any, other: Any) -> bool:
+    """Whether a condition, or one of those that it is made of by "or", holds where another one does not."""
+    return as_said(sympy.Not(other)) in map(as_said, sympy.Or.make_args(expr))
+
+
+def texts(guards: Sequence[Guard]) -> frozenset[str]:
+    """What conditions say."""
+    return frozenset(guard.text for guard in guards)
