@@ -11,6 +11,7 @@ from torch import Tensor
 
 import irkit
 from irkit.build import op
+from lowering.direct import run as runs
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 
@@ -119,3 +120,33 @@ def test_where_another_number_is_taken_all_the_same_no_run_is_made_twice() -> No
         torch.testing.assert_close(program(x), looped(x))
     with pytest.raises(irkit.ContractError):
         program(torch.rand(3, 10))
+
+
+class Summing(torch.nn.Module):
+    """Writes a tensor that a list of it holds, which is found out in a first run, and asks for a size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = [torch.zeros(4)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        late = self.held[0] * 2
+        self.held[0].add_(x.sum(0))
+        return late + (x * 2 if x.shape[0] > 4 else x * 3)
+
+
+def test_what_took_one_run_more_than_one_is_known_to_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    once = runs.run_once
+
+    def counted(*args: Any) -> Any:
+        found = once(*args)
+        made.append(found.tracer.outside.lasting is not None)
+        return found
+
+    monkeypatch.setattr(runs, "run_once", counted)
+    program = irkit.to_onnx(Summing(), (torch.rand(6, 4),), dynamic_shapes=({0: "n"},), rewrite=True)
+    assert len(made) > 3 and made == [False] + [True] * (len(made) - 1)
+    for size in (6, 9, 5):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(program(x), Summing()(x))
