@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
-from lowering.direct.points import points_apart
+from lowering.capture.guards.at_points import refusing
+from lowering.direct.points import none_takes, points_apart
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
 from lowering.direct.trials import (
@@ -39,8 +40,12 @@ def trace_ways(request: Request, known: Registrations, widen: bool = True, branc
 
 def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     """The same, or the run in which the ways of modules that decide by sizes are branches, if that takes more sizes."""
-    asked = found.run.tracer.asked
-    sizes = {name: asked.hints[name] for name in found.run.request.hints}
+    asked, hints = found.run.tracer.asked, found.run.request.hints
+    points = [*points_around(found, found.run.request), *points_apart({**asked.hints, **hints}, hints)]
+    taken = len(points_taken(found, points))
+    if taken == sum(may_be_taken(found, point) for point in points):
+        return found  # it could take no more of them
+    sizes = {name: asked.hints[name] for name in hints}
 
     def way(request: Request, known: Registrations) -> Run:
         how: dict[str, Any] = {"at_once": asked.at_once, "for_tracer": asked.for_tracer, "after": found.run}
@@ -57,13 +62,21 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
         other = opened_run(again, request, known, widen, True)
     except (Exception, GivenUp):  # what branches make of a model need not be captured
         return found
-    points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
-    if not more or len(points_taken(found, points)) >= len(points_taken(other, points)):
+    if not more or taken >= len(points_taken(other, points)):
         return found
     names = [path or "the model" for path, each in request.parts.modules if id(each) in request.deciding.modules]
     said = f"each way that {', '.join(names[:FEW])}{' and others' if len(names) > FEW else ''} may take by sizes is "
     return attrs.evolve(other, notes=(*other.notes, f"{said}a branch of its own"))
+
+
+def may_be_taken(found: Found, point: Mapping[str, int]) -> bool:
+    """Whether sizes are within the ranges that were asked for, and no operator of the model is known to refuse them."""
+    ranges, asked = found.run.request.ranges, found.run.tracer.asked
+    if not all(size in ranges[name] for name, size in point.items() if name in ranges):
+        return False
+    against = [guard.expr for guard in refusing(found.guards, point)]
+    return not none_takes(asked, {name: point[name] for name in found.run.request.hints}, against)
 
 
 def with_deciding(

@@ -204,3 +204,25 @@ def test_a_run_in_which_ways_are_branches_is_made_once(monkeypatch: pytest.Monke
     for size in SIZES:
         x = torch.rand(2, size, 4)
         torch.testing.assert_close(program(x), model(x))
+
+
+def test_a_model_that_takes_all_sizes_is_not_run_once_more_for_ways_of_its_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made.append(len(args[0].deciding.modules))
+        return run(*args, **kwargs)
+
+    class OneOrMore(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.shape[0] > 1 else x.exp()
+
+    monkeypatch.setattr(tracing, "run", counted)
+    model = torch.nn.Sequential(OneOrMore(), OneOrMore()).eval()
+    program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=({0: "n"},), rewrite=True)
+    assert made == []
+    for size in (1, 2, 7):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(program(x), model(x))
