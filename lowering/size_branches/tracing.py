@@ -21,7 +21,7 @@ from lowering.direct.trials import (
     with_other_ways,
 )
 from lowering.records.pytrees import Registrations
-from lowering.size_branches.decisions import GivenUp
+from lowering.size_branches.decisions import Fruitless, GivenUp
 from lowering.size_branches.regions import branch_at_decisions
 
 FEW = 4
@@ -60,7 +60,7 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
 
     try:
         other = opened_run(again, request, known, widen, True)
-    except (Exception, GivenUp):  # what branches make of a model need not be captured
+    except (Exception, GivenUp, Fruitless):  # what branches make of a model need not be captured
         return found
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
     if not more or taken >= len(points_taken(other, points)):
@@ -85,17 +85,18 @@ def with_deciding(
     """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
     that call them where their ways cannot be branches; and its run, None where no module decides, or none can."""
     request = found.run.request
-    deciding, new = Deciding(), modules_noted(found.run, Deciding())
+    calls = {} if found.run.tracer.decisions is None else found.run.tracer.decisions.calls
+    deciding, new = Deciding(calls=calls), modules_noted(found.run, Deciding())
     last: tuple[Request, Run | None] = (request, None)
     for _ in range(RUNS if new else 0):
-        deciding = Deciding(deciding.modules | new, deciding.given_up)
+        deciding = Deciding(deciding.modules | new, deciding.given_up, calls)
         tried = attrs.evolve(request, deciding=deciding)
         try:
             other = way(tried, known)
         except GivenUp as told:
             deciding, new = deciding.giving_up(told.module), frozenset()
             continue
-        except Exception:  # what branches make of a model need not be captured
+        except (Exception, Fruitless):  # what branches make of a model need not be captured
             break
         new, last = modules_noted(other, deciding), (tried, other)
         if not new:
