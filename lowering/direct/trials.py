@@ -17,10 +17,9 @@ from typing import Any
 
 import attrs
 import sympy
-from pyrsistent import pmap
 
 from irkit import dims
-from irkit.core.ir import Graph, Signature, Value
+from irkit.core.ir import Graph, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds, is_of_integers
@@ -41,7 +40,7 @@ from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.questions import Chosen, Taken
 from lowering.capture.guards.settled import settled_at
 from lowering.capture.patches.functions_of_numbers import OF_NUMPY
-from lowering.capture.same_numbers import same_numbers
+from lowering.capture.same_numbers import bare, same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
 from lowering.direct.points import NEAR, none_takes, points_apart
@@ -64,7 +63,8 @@ MORE, MOST = 3, 4
 @attrs.frozen(eq=False)
 class Found:
     """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried; where
-    `branching`, with the ways that the model takes at small sizes where it computes something else."""
+    `branching`, with the ways that the model takes at small sizes where it computes something else. At the points in
+    `raised` the model itself raises, of which a note tells."""
 
     run: Run
     guards: tuple[Guard, ...]
@@ -72,6 +72,7 @@ class Found:
     notes: tuple[str, ...] = ()
     branching: bool = False
     ways: tuple[Way, ...] = ()
+    raised: tuple[Sizes, ...] = ()
 
     def noting(self, point: Sizes, what: str) -> Found:
         """The same with a note on a point."""
@@ -324,13 +325,15 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         return found, False  # torch refuses an operator of this graph there
     alone = all(s.name in names for guard in against for s in guard.expr.free_symbols)
     to_tell = len(point) == 1 and not any(is_equation(guard, names) for guard in against)
+    there = {name: sizes[name] for name in request.hints}
     try:
-        there = {name: sizes[name] for name in request.hints}
         trial = Trial(found.run, point, alone)
         ways: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
         other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, **ways)
         how = SAME if gives_the_same(found, other) else ""
     except Exception as error:
+        if to_tell and not isinstance(error, IrkitError):
+            found = attrs.evolve(found, raised=(*found.raised, there))
         return refused_with(found, point, error, to_tell), False
     if not how:
         low = lowered()
@@ -411,11 +414,13 @@ def with_way(
     """The same with what the model does at a point as a branch, which is taken wherever the conditions of the run there
     hold; the very same, with a note, where the model raises there, or that cannot be a branch."""
     request, asked = found.run.request, found.run.tracer.asked
-    at = " and ".join(f"{name} = {point[name]}" for name in request.hints)
+    there = {name: point[name] for name in request.hints}
+    at = " and ".join(f"{name} = {size}" for name, size in there.items())
+    if there in found.raised:
+        return found
     if none_takes(asked, point, [guard.expr for guard in against]):
         return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
     try:
-        there = {name: point[name] for name in request.hints}
         how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
         other = run(request, there, known, trial=Trial(found.run, {}, False), keep_sizes=asked.keeps, **how)
         graph = branch_there(found, lowered(), other)
@@ -592,8 +597,3 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
             return attrs.evolve(found, ranges={**found.ranges, name: Range(size + 1, found.ranges[name].hi)})
     there = sympy.Not(being_at(point))
     return attrs.evolve(found, guards=(*found.guards, Guard(there, str(there), source)))
-
-
-def bare(graph: Graph) -> Graph:
-    """A graph without what is said of it, so that only what it computes is compared."""
-    return attrs.evolve(graph, symbols=pmap({}), signature=Signature())

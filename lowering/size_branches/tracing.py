@@ -71,12 +71,14 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
 
 
 def may_be_taken(found: Found, point: Mapping[str, int]) -> bool:
-    """Whether sizes are within the ranges that were asked for, and no operator of the model is known to refuse them."""
+    """Whether sizes are within the ranges that were asked for, and neither the model nor an operator of it is known to
+    refuse them."""
     ranges, asked = found.run.request.ranges, found.run.tracer.asked
     if not all(size in ranges[name] for name, size in point.items() if name in ranges):
         return False
+    there = {name: point[name] for name in found.run.request.hints}
     against = [guard.expr for guard in refusing(found.guards, point)]
-    return not none_takes(asked, {name: point[name] for name in found.run.request.hints}, against)
+    return there not in found.raised and not none_takes(asked, there, against)
 
 
 def with_deciding(

@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import interpolate, pad
 
 import irkit
+from lowering.direct import run as runs
 from lowering.direct.run import run
 from lowering.size_branches import tracing
 from lowering.size_branches.decisions import Fruitless
@@ -277,4 +278,33 @@ def test_a_module_that_is_called_again_may_have_ways_then() -> None:
     assert any(note.startswith("each way that part may take") for note in program.report.notes)
     for size in (3, 4, 9, 16):
         x = torch.randn(2, size, 4)
+        torch.testing.assert_close(program(x), model(x))
+
+
+class Several(torch.nn.Module):
+    """Asks for one or several, and raises for one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] > 1 else torch.stack([])
+
+
+def test_sizes_at_which_a_model_raises_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    once = runs.run_once
+
+    def noted(request: Any, sizes: Any, *args: Any) -> Any:
+        try:
+            return once(request, sizes, *args)
+        except BaseException:
+            raised.append(sizes["n"])
+            raise
+
+    monkeypatch.setattr(runs, "run_once", noted)
+    model = torch.nn.Sequential(Several(), torch.nn.Tanh()).eval()
+    shapes = ({1: torch.export.Dim("n", min=1)},)
+    program = irkit.to_onnx(model, (torch.rand(1, 8, 4),), dynamic_shapes=shapes, rewrite=True)
+    assert raised == [1]
+    assert "n = 1 is refused: stack expects a non-empty TensorList" in program.report.notes
+    for size in (2, 5):
+        x = torch.rand(1, size, 4)
         torch.testing.assert_close(program(x), model(x))
