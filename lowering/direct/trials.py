@@ -43,9 +43,9 @@ from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.same_numbers import bare, same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
-from lowering.direct.points import NEAR, none_takes, points_apart
+from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.repeats import Index
-from lowering.direct.request import Request
+from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
@@ -96,7 +96,7 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
     results agree: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
     if not found.run.tracer.asked.asked_for_tracer:
         return found
-    points = points_around(found, request)
+    points = points_around({**found.run.tracer.asked.hints, **request.hints}, request.hints)
     if not any(is_refused_by_asker(found, point) for point in points):
         return found
     ours = points_taken(found, points)
@@ -106,7 +106,7 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
         return found
     if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
         return found
-    if not ours < points_taken(other, points_around(other, request)):
+    if not ours < points_taken(other, points_around({**other.run.tracer.asked.hints, **request.hints}, request.hints)):
         return found
     low = lowered_run(other.run, other.guards, other.run.request.ranges)
     moved = (sizes for sizes in sizes_beside(found, other.run, {}) if allows(found, sizes))
@@ -122,20 +122,9 @@ def is_refused_by_asker(found: Found, point: Sizes) -> bool:
     return bool(files) and inside(found, point) and all(any(asker.endswith(f) for asker in askers) for f in files)
 
 
-def points_around(found: Found, request: Request) -> list[dict[str, int]]:
-    """Sizes around the example's."""
-    hints = {**found.run.tracer.asked.hints, **request.hints}
-    points = [{**hints, **{name: size * times + more for name, size in request.hints.items()}} for times, more in NEAR]
-    return points + [{**hints, name: size} for name in request.hints for size in range(1, SMALL)]
-
-
 def points_taken(found: Found, points: Sequence[Sizes]) -> frozenset[int]:
     """Which of some sizes a run takes, by their number."""
     return frozenset(i for i, point in enumerate(points) if inside(found, point) and allows(found, point))
-
-
-SMALL = 65
-"""Below this each size of a name is looked at, at the example's sizes of the others."""
 
 
 def inside(found: Found, sizes: Sizes) -> bool:
@@ -271,19 +260,20 @@ class Ran:
 
 def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
     """(a run, the globals of code in which sizes are kept for it, which makes numbers of them otherwise). A run ends at
-    the first such number, and the next keeps sizes there; where that makes numbers of some all the same, runs end where
-    one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
+    the first such number, and the next keeps sizes there; where that makes a number of the same one all the same, runs
+    end where one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
     places: list[Any] = []
     first: BaseException | None = None
-    stops, chosen = True, False
+    stops, chosen = True, set[Any]()
     while True:
         how = {"varying": varying, "stops": stops}
         try:
             found = ran.anew(**how) if first is None else ran.keeping(places, **how)
-            if not chosen or not found.tracer.asked.fixed:
+            if chosen.isdisjoint(found.tracer.asked.fixed):
                 return found, places
         except (Chosen, Taken) as told:
-            chosen = chosen or isinstance(told, Chosen)
+            if isinstance(told, Chosen):
+                chosen.add(told.size)
             if all(told.code is not place for place in places):
                 first = first or told
                 places.append(told.code)
@@ -300,7 +290,7 @@ def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
                 raise
             if not chosen:
                 raise first  # noqa: B904 - without the sizes kept that is what the model does
-        places, first, stops, chosen = [], None, False, False
+        places, first, stops, chosen = [], None, False, set()
 
 
 def top_of(known: Range) -> int:
@@ -389,7 +379,7 @@ def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     groups: dict[frozenset[str], list[tuple[dict[str, int], list[Guard]]]] = {}
     hints = {**asked.hints, **request.hints}
     most = max(LARGEST, TIMES * request.elements_at(hints))
-    for point in (*points_around(found, request), *points_apart(hints, request.hints)):
+    for point in (*points_around(hints, request.hints), *points_apart(hints, request.hints)):
         against = refusing(asks, point)
         if against and inside(found, point) and not refusing(rest, point) and request.elements_at(point) <= most:
             groups.setdefault(texts(against), []).append((point, against))
@@ -420,9 +410,11 @@ def with_way(
         return found
     if none_takes(asked, point, [guard.expr for guard in against]):
         return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
+    how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer, "keep_sizes": asked.keeps}
     try:
-        how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
-        other = run(request, there, known, trial=Trial(found.run, {}, False), keep_sizes=asked.keeps, **how)
+        if request.deciding.modules:  # each of which is run for all its ways: a plain run tells sooner that it raises
+            run(attrs.evolve(request, deciding=Deciding()), there, known, after=found.run, **how)
+        other = run(request, there, known, trial=Trial(found.run, {}, False), **how)
         graph = branch_there(found, lowered(), other)
         where = conditions_there(found, other, against) if graph is not None else []
         if graph is None or not where or not all(holds(each, point) for each in where):

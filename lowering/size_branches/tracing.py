@@ -8,14 +8,13 @@ from typing import Any
 import attrs
 
 from lowering.capture.guards.at_points import refusing
-from lowering.direct.points import none_takes, points_apart
+from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
 from lowering.direct.trials import (
     Found,
     accepts,
     opened_run,
-    points_around,
     points_taken,
     trace_model,
     with_other_ways,
@@ -41,7 +40,8 @@ def trace_ways(request: Request, known: Registrations, widen: bool = True, branc
 def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     """The same, or the run in which the ways of modules that decide by sizes are branches, if that takes more sizes."""
     asked, hints = found.run.tracer.asked, found.run.request.hints
-    points = [*points_around(found, found.run.request), *points_apart({**asked.hints, **hints}, hints)]
+    here = {**asked.hints, **hints}
+    points = [*points_around(here, hints), *points_apart(here, hints)]
     taken = len(points_taken(found, points))
     if taken == sum(may_be_taken(found, point) for point in points):
         return found  # it could take no more of them

@@ -39,11 +39,12 @@ class Taken(BaseException):
 
 
 class Chosen(BaseException):
-    """The model takes the number of a size, or one of two, in code that does not keep sizes: the globals of that."""
+    """The model takes the number of a size, or one of two, in code that does not keep sizes: the globals of that, and
+    the size, or the condition."""
 
-    def __init__(self, code: Any) -> None:
+    def __init__(self, code: Any, size: Any) -> None:
         super().__init__()
-        self.code = code
+        self.code, self.size = code, size
 
 
 class Required(LoweringError):
@@ -155,7 +156,7 @@ class Questions:
         place = self.fixed[size] = self.code()
         ends = self.stops and not (self.inside or self.moved or self.assumed)
         if ends and all(place is not each for each in self.keeps or ()):
-            raise Chosen(place)
+            raise Chosen(place, size)
 
     def untold(self, text: str) -> None:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""

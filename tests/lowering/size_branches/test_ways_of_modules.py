@@ -308,3 +308,25 @@ def test_sizes_at_which_a_model_raises_are_tried_once(monkeypatch: pytest.Monkey
     for size in (2, 5):
         x = torch.rand(1, size, 4)
         torch.testing.assert_close(program(x), model(x))
+
+
+def test_that_a_model_raises_at_other_sizes_is_told_by_a_plain_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    once = runs.run_once
+
+    def noted(request: Any, sizes: Any, *args: Any) -> Any:
+        try:
+            return once(request, sizes, *args)
+        except Exception:
+            raised.append(len(request.deciding.modules))
+            raise
+
+    monkeypatch.setattr(runs, "run_once", noted)
+    model = torch.nn.Sequential(Windows(4), Unequal()).eval()
+    shapes = ({1: torch.export.Dim("n", min=2)},)
+    program = irkit.to_onnx(model, (torch.rand(2, 9, 4),), dynamic_shapes=shapes, rewrite=True)
+    assert any("what the model does at n = 2 is refused" in note for note in program.report.notes)
+    assert raised and not any(raised)
+    for size in (4, 5, 24):
+        x = torch.rand(2, size, 4)
+        torch.testing.assert_close(program(x), model(x))
