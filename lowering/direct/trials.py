@@ -74,6 +74,13 @@ class Found:
     ways: tuple[Way, ...] = ()
     raised: tuple[Sizes, ...] = ()
 
+    def raises_at(self, point: Sizes) -> bool:
+        """Whether the model raises at a point: it was found to, or comes to an operator that torch refuses there before
+        it asks anything else that is other there."""
+        first = next(iter(refusing(self.guards, point)), None)
+        refused = first is not None and first.expr in self.run.tracer.asked.refused
+        return refused or {name: point[name] for name in self.run.request.hints} in self.raised
+
     def noting(self, point: Sizes, what: str) -> Found:
         """The same with a note on a point."""
         at = " and ".join(f"{name} = {size}" for name, size in point.items())
@@ -96,8 +103,9 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
     results agree: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
     if not found.run.tracer.asked.asked_for_tracer:
         return found
+    request = found.run.request  # with the names as one that are
     points = points_around({**found.run.tracer.asked.hints, **request.hints}, request.hints)
-    if not any(is_refused_by_asker(found, point) for point in points):
+    if not any(is_refused_by_asker(found, point) for point in points if not found.raises_at(point)):
         return found
     ours = points_taken(found, points)
     try:
@@ -408,7 +416,7 @@ def with_way(
     at = " and ".join(f"{name} = {size}" for name, size in there.items())
     if there in found.raised:
         return found
-    if none_takes(asked, point, [guard.expr for guard in against]):
+    if found.raises_at(point) or none_takes(asked, point, [guard.expr for guard in against]):
         return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
     how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer, "keep_sizes": asked.keeps}
     try:

@@ -76,9 +76,9 @@ def may_be_taken(found: Found, point: Mapping[str, int]) -> bool:
     ranges, asked = found.run.request.ranges, found.run.tracer.asked
     if not all(size in ranges[name] for name, size in point.items() if name in ranges):
         return False
-    there = {name: point[name] for name in found.run.request.hints}
     against = [guard.expr for guard in refusing(found.guards, point)]
-    return there not in found.raised and not none_takes(asked, there, against)
+    there = {name: point[name] for name in found.run.request.hints}
+    return not found.raises_at(point) and not none_takes(asked, there, against)
 
 
 def with_deciding(
