@@ -28,11 +28,11 @@ from lowering.capture.guards.at_points import (
     being_at,
     counts,
     guard_widened,
+    guards_refusing,
     is_either,
     is_equation,
     is_fixing,
     only_at,
-    refusing,
     texts,
 )
 from lowering.capture.guards.comparisons import as_said
@@ -77,7 +77,7 @@ class Found:
     def raises_at(self, point: Sizes) -> bool:
         """Whether the model raises at a point: it was found to, or comes to an operator that torch refuses there before
         it asks anything else that is other there."""
-        first = next(iter(refusing(self.guards, point)), None)
+        first = next(iter(guards_refusing(self.guards, point)), None)
         refused = first is not None and first.expr in self.run.tracer.asked.refused
         return refused or {name: point[name] for name in self.run.request.hints} in self.raised
 
@@ -126,7 +126,7 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
 def is_refused_by_asker(found: Found, point: Sizes) -> bool:
     """Whether sizes are refused by conditions of files alone in which the model asked for TorchScript's tracer."""
     askers = found.run.tracer.asked.asked_for_tracer
-    files = [guard.source.partition(":")[0] for guard in refusing(found.guards, point)]
+    files = [guard.source.partition(":")[0] for guard in guards_refusing(found.guards, point)]
     return bool(files) and inside(found, point) and all(any(asker.endswith(f) for asker in askers) for f in files)
 
 
@@ -311,7 +311,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
     run, which is looked at where the values of another run are not the same."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
-    against = refusing((guard for guard in found.guards if about(guard, names)), sizes)
+    against = guards_refusing((guard for guard in found.guards if about(guard, names)), sizes)
     zero = 0 in point.values()
     if not against and not (zero and found.run.tracer.unproven):
         return found, False  # the same run, and each operator was found to take such sizes
@@ -388,8 +388,8 @@ def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     hints = {**asked.hints, **request.hints}
     most = max(LARGEST, TIMES * request.elements_at(hints))
     for point in (*points_around(hints, request.hints), *points_apart(hints, request.hints)):
-        against = refusing(asks, point)
-        if against and inside(found, point) and not refusing(rest, point) and request.elements_at(point) <= most:
+        against = guards_refusing(asks, point)
+        if against and inside(found, point) and not guards_refusing(rest, point) and request.elements_at(point) <= most:
             groups.setdefault(texts(against), []).append((point, against))
     return [group[0] for group in sorted(groups.values(), key=lambda group: -len(group))]
 
@@ -582,7 +582,7 @@ def sizes_beside(found: Found, other: Run, point: Sizes) -> Iterator[Sizes]:
     names = [name for name in request.hints if name not in point]
     for step in (1, 2, 3, -1, -2) if names else ():
         sizes = {**hints, **{name: hints[name] + step * (1 + i % 2) for i, name in enumerate(names)}}
-        if all(sizes[name] in request.ranges[name] for name in names) and not refusing(other.guards, sizes):
+        if all(sizes[name] in request.ranges[name] for name in names) and not guards_refusing(other.guards, sizes):
             yield sizes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from lowering.capture.guards.at_points import refusing
+from lowering.capture.guards.at_points import guards_refusing
 from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
@@ -76,7 +76,7 @@ def may_be_taken(found: Found, point: Mapping[str, int]) -> bool:
     ranges, asked = found.run.request.ranges, found.run.tracer.asked
     if not all(size in ranges[name] for name, size in point.items() if name in ranges):
         return False
-    against = [guard.expr for guard in refusing(found.guards, point)]
+    against = [guard.expr for guard in guards_refusing(found.guards, point)]
     there = {name: point[name] for name in found.run.request.hints}
     return not found.raises_at(point) and not none_takes(asked, there, against)
 

@@ -59,7 +59,7 @@ def counts(expr: Any) -> bool:
     return number and not expr.has(dims.Mod)
 
 
-def refusing(guards: Iterable[Guard], sizes: Mapping[str, int]) -> list[Guard]:
+def guards_refusing(guards: Iterable[Guard], sizes: Mapping[str, int]) -> list[Guard]:
     """The conditions that refuse sizes; those on data, which are others there than in the example, do not tell."""
     return [guard for guard in guards if not guard.is_of_data and holds(guard.expr, sizes) is False]
 
