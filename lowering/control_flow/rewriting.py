@@ -122,10 +122,10 @@ def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) 
     if not rewrite:
         return capture(None), ()
     state = Rewriting(chosen_by(rewrite))
-    living: dict[str, list[types.FunctionType]] = {}
+    known = Known()
     failed: IrkitError | None = None
     for _ in range(MOST):
-        with LOCK, applied(state.sites, living) as made:
+        with LOCK, applied(state.sites, known) as made:
             try:
                 return capture(state), tuple(made)
             except Reached as told:
@@ -154,26 +154,45 @@ def without(state: Rewriting, some: tuple[Site, ...]) -> Rewriting:
     return Rewriting(lambda site: site not in some and state.chosen(site), sites, state.loops)
 
 
+@attrs.frozen(eq=False)
+class Known:
+    """What the captures of a model found out, for those after them: the functions of files that `live`, and the codes
+    that were `rewritten`, by the file, the code, and which of its decisions."""
+
+    live: dict[str, list[types.FunctionType]] = attrs.field(factory=dict)
+    rewritten: dict[tuple[str, types.CodeType, frozenset[Place]], Rewritten | None] = attrs.field(factory=dict)
+
+    def functions(self, file: str) -> list[types.FunctionType]:
+        """The functions of a file that lived when it was asked for first."""
+        if file not in self.live:
+            self.live[file] = functions_of(file)
+        return self.live[file]
+
+    def new(self, code: types.CodeType, places: frozenset[Place]) -> Rewritten | None:
+        """A code with its decisions at some places rewritten; None where none is there."""
+        key = (code.co_filename, code, places)
+        if key not in self.rewritten:
+            self.rewritten[key] = rewritten_code(code, places)
+        return self.rewritten[key]
+
+
 @contextmanager
-def applied(sites: tuple[Site, ...], living: dict[str, list[types.FunctionType]]) -> Iterator[list[Rewritten]]:
-    """A block in which the functions of these decisions have the code that computes them. `living` has the functions of
-    files, those of new ones once it is over."""
+def applied(sites: tuple[Site, ...], known: Known) -> Iterator[list[Rewritten]]:
+    """A block in which the functions of these decisions have the code that computes them. Gives what is rewritten."""
     places: dict[tuple[str, int, str], set[Place]] = {}
     for site in sites:
         places.setdefault((site.file, site.first, site.name), set()).add(site.place)
     made: list[Rewritten] = []
     before: list[tuple[types.FunctionType, types.CodeType]] = []
     try:
-        for (file, first, name), chosen in places.items():
-            codes: dict[types.CodeType, Rewritten] = {}
-            if file not in living:
-                living[file] = functions_of(file)
-            for function in living[file]:
-                new = with_new(function.__code__, (file, first, name), frozenset(chosen), codes)
+        for at, chosen in places.items():
+            codes: list[Rewritten] = []
+            for function in known.functions(at[0]):
+                new = with_new(function.__code__, at, frozenset(chosen), known, codes)
                 if new is not function.__code__:
                     before.append((function, function.__code__))
                     function.__code__ = new
-            made += list(codes.values())[:1]
+            made += codes[:1]
         yield made
     finally:
         for function, code in reversed(before):
@@ -184,19 +203,20 @@ def with_new(
     code: types.CodeType,
     at: tuple[str, int, str],
     places: frozenset[Place],
-    known: dict[types.CodeType, Rewritten],
+    known: Known,
+    made: list[Rewritten],
 ) -> types.CodeType:
-    """A code with that of the function at a place rewritten, be it the code itself or one inside it."""
+    """A code with that of the function at a place rewritten, be it the code itself or one inside it; `made` is told."""
     if (code.co_filename, code.co_firstlineno, code.co_qualname) == at:
-        found = known.get(code) or rewritten_code(code, places)
+        found = known.new(code, places)
         if found is None:
             return code
-        known[code] = found
+        made.append(found)
         return found.code
     if not any((c.co_filename, c.co_firstlineno, c.co_qualname) == at for c in codes_in(code)):
         return code
     consts = tuple(
-        with_new(each, at, places, known) if isinstance(each, types.CodeType) else each for each in code.co_consts
+        with_new(each, at, places, known, made) if isinstance(each, types.CodeType) else each for each in code.co_consts
     )
     return code.replace(co_consts=consts)
 

@@ -10,7 +10,7 @@ import sysconfig
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,6 +20,7 @@ from lowering.control_flow.comprehensions import elements_gone_over, is_counting
 from lowering.control_flow.decisions import is_opening
 from lowering.control_flow.sources import Place, decisions_in, definition_at, is_refusing, own_nodes, place_of
 from lowering.errors import CaptureError
+from lowering.records.source_lines import short_path
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -70,7 +71,7 @@ def site_at(source: str, sites: Sequence[Site]) -> Site | None:
     file, _, rest = source.partition(":")
     number = rest.partition(" ")[0]
     line = int(number) if number.isdigit() else 0
-    found = [each for each in sites if "/".join(PurePath(each.file).parts[-2:]) == file]
+    found = [each for each in sites if short_path(each.file) == file]
     around = [each for each in found if each.place[0] <= line <= each.place[1]]
     return min(around, key=lambda each: each.place[1] - each.place[0], default=None)
 

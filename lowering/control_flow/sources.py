@@ -9,7 +9,6 @@ import linecache
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import PurePath
 
 import attrs
 
@@ -19,6 +18,7 @@ from lowering.control_flow.generation import Generation
 from lowering.control_flow.names import FUNCTIONS
 from lowering.errors import CaptureError
 from lowering.records.message_lines import name_called
+from lowering.records.source_lines import short_path
 
 Place = tuple[int, int, int, int]
 """Where a statement or an expression stands: its first line, its last, its first column, its last."""
@@ -39,7 +39,7 @@ class Rewritten:
     @property
     def diff(self) -> str:
         """The change as a unified diff."""
-        short = "/".join(PurePath(self.file).parts[-2:])
+        short = short_path(self.file)
         return "".join(
             difflib.unified_diff(
                 self.before.splitlines(keepends=True),
@@ -143,7 +143,7 @@ def line_in(file: str, lines: Sequence[str]) -> Callable[[ast.AST], str]:
 
     def line(node: ast.AST) -> str:
         number = getattr(node, "lineno", 1)
-        return f"{'/'.join(PurePath(file).parts[-2:])}:{number} {lines[number - 1].strip()}"
+        return f"{short_path(file)}:{number} {lines[number - 1].strip()}"
 
     return line
 

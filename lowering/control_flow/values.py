@@ -23,6 +23,7 @@ from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.disguised_lists import Disguised, disguise, undisguise
 from lowering.records.sizes import is_unbacked
+from lowering.records.source_lines import short_path
 from lowering.records.torch_internals import FakeTensor, FunctionalTensor, pytree
 
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
@@ -57,14 +58,13 @@ class Unset(Undefined):
 def user_line() -> str:
     """The line of the user's that is being run: `model.py:12 if x:`."""
     import linecache
-    from pathlib import PurePath
 
     frame: Any = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((HERE, TORCH, "<")):
             text = linecache.getline(file, frame.f_lineno).strip()
-            return f"{'/'.join(PurePath(file).parts[-2:])}:{frame.f_lineno} {text}"
+            return f"{short_path(file)}:{frame.f_lineno} {text}"
         frame = frame.f_back
     return ""
 

@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import PurePath
 from typing import Any
 
 import attrs
@@ -40,6 +39,7 @@ from lowering.fold.size_branches import with_size_branches
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import first_line
 from lowering.records.pytrees import register_classes
+from lowering.records.source_lines import short_path
 
 
 @without_collector
@@ -182,7 +182,7 @@ def line_of_error(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         of_python = frame.filename.startswith(STDLIB) and "site-packages" not in frame.filename
         if not of_python and not frame.filename.startswith((TORCH, HERE, "<")):
-            return f"{'/'.join(PurePath(frame.filename).parts[-2:])}:{frame.lineno} {frame.line}"
+            return f"{short_path(frame.filename)}:{frame.lineno} {frame.line}"
     return ""
 
 

@@ -22,6 +22,10 @@ from lowering.direct.sizes import SizeNode
 
 TRIES = 30
 """How many sizes are drawn in search of some that all conditions allow."""
+NEAR = ((1, 0), (2, 0), (3, 0), (1, 1), (1, 8), (1, 32), (5, 3))
+"""Sizes around one of the example: by what it is multiplied, and what is added."""
+SMALL = 65
+"""Below this each size of a name is looked at, at the example's sizes of the others."""
 
 
 def sizes_moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[str, Any]:
@@ -62,6 +66,21 @@ def drawn_points(asked: Questions, names: Sequence[str], others: Mapping[str, An
         point = {name: drawn_size(rng, asked, name, others) for name in names}
         if are_allowed(asked, {**others, **point}):
             yield point
+
+
+def points_around(hints: Mapping[str, int], names: Mapping[str, int]) -> list[dict[str, int]]:
+    """Sizes around those of the example, some of them of all names at once."""
+    points = [{**hints, **{name: size * times + more for name, size in names.items()}} for times, more in NEAR]
+    return points + [{**hints, name: size} for name in names for size in range(1, SMALL)]
+
+
+def points_apart(hints: Mapping[str, int], names: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes at which one name is further from the example, and those of two names changed for one another."""
+    for name, size in names.items():
+        yield from ({**hints, name: size * times + more} for times, more in NEAR)
+    yield {**hints, **{name: 8 * size for name, size in names.items()}}
+    for first, second in combinations(names, 2):
+        yield {**hints, first: hints[second], second: hints[first]}
 
 
 def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[str, Any]) -> int:

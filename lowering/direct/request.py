@@ -44,14 +44,15 @@ UNBOUNDED = 2**40
 @attrs.frozen(eq=False)
 class Deciding:
     """The modules of a model whose ways become branches, and those whose ways cannot be, by identity. These are left to
-    the modules that call them."""
+    the modules that call them. `calls` says how often a run before this one called each module."""
 
     modules: frozenset[int] = frozenset()
     given_up: frozenset[int] = frozenset()
+    calls: Mapping[int, int] = {}
 
     def giving_up(self, module: int) -> Deciding:
         """The same without a module."""
-        return Deciding(self.modules - {module}, self.given_up | {module})
+        return Deciding(self.modules - {module}, self.given_up | {module}, self.calls)
 
 
 def nothing_around(*_: Any) -> AbstractContextManager[None]:

@@ -30,13 +30,11 @@ from irkit.support.arguments import type_text
 from lowering.capture.capture import Captured
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
-from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.torch_settings import RECORDS
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
-from lowering.capture.patches.functions_of_numbers import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
@@ -122,24 +120,26 @@ class Trial:
 def run(
     request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: Sequence[Any] | None = None,
     at_once: bool = False, trial: Trial | None = None, for_tracer: bool = False,
-    varying: frozenset[str] = frozenset(),
+    varying: frozenset[str] = frozenset(), stops: bool = False, after: Run | None = None,
 ) -> Run:  # fmt: skip
     """One run of the model at these sizes of the names; what it changes of itself is put back.
 
     `keep_sizes` lets `int(size)`, `len(tensor)` and `min(sizes)` in the model's own code, and in that whose globals it
     has, be sizes that vary; `at_once` answers every comparison; `for_tracer` has it take its ways for TorchScript's
-    tracer; a `trial` takes the values of the run before it where it meets the same. Raises whatever the model raises,
-    LoweringError for what direct capture does not meet, and Taken where the model takes the number of a name in
-    `varying`.
+    tracer; a `trial` takes the values of the run before it where it meets the same. What took a run `after` which this
+    is made more than one, of the same model, is known from the start. Raises whatever the model raises,
+    LoweringError for what direct capture does not meet, Taken where the model takes the number of a name in `varying`,
+    and, if it `stops` there, Chosen where it takes one of any sizes, or one of two, in code that does not keep them.
     """
-    outside = Outside()
+    before = after if trial is None else trial.before
+    outside = Outside() if before is None else before.tracer.outside
     runs: list[Run] = []
-    likes = likes_of(request.parts) if trial is None else trial.before.tracer.likes
+    likes = likes_of(request.parts) if before is None else before.tracer.likes
     leaves = request.options.gradients
-    training = Training.of(request.module, request.parts, leaves) if trial is None else trial.before.training
+    training = Training.of(request.module, request.parts, leaves) if before is None else before.training
     while True:
         try:
-            how = (keep_sizes, at_once, for_tracer, varying)
+            how = (keep_sizes, at_once, for_tracer, varying, stops)
             found = run_once(request, sizes, known, outside, how, trial, likes, training)
         except Unequal:
             likes = Likes()
@@ -162,45 +162,21 @@ def run(
         outside = seen
 
 
-def run_keeping(
-    request: Request, sizes: Mapping[str, int], known: Registrations, for_tracer: bool, varying: frozenset[str]
-) -> tuple[Run, list[Any]]:
-    """(a run, the globals of code in which sizes are kept for it, which makes numbers of names otherwise). Raises Taken
-    where that does not help: the rest of the run would not."""
-    places: list[Any] = []
-    first: Taken | Exception | None = None
-    while True:
-        try:
-            keeps = None if first is None else tuple(places)
-            return run(request, sizes, known, keep_sizes=keeps, for_tracer=for_tracer, varying=varying), places
-        except Taken as told:
-            if any(told.code is place for place in places):
-                raise
-            first = first or told
-            places.append(told.code)
-        except Exception as error:
-            if first is None and OF_NUMPY.search(str(error)):
-                first = error
-                continue
-            if first is None:
-                raise
-            raise first  # noqa: B904 - without the sizes kept that is what the model does
-
-
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside,
-    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str]], trial: Trial | None, likes: Likes, training: Training,
+    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str], bool], trial: Trial | None, likes: Likes,
+    training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
     tracer = tracer_for(request, sizes, outside, how, trial, training)
-    tracer.likes, keep_sizes = likes, tracer.asked.keeps
+    tracer.likes, asked = likes, tracer.asked
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before, training.records)
     with ExitStack() as blocks:
-        keeping, places, traces = keep_sizes is not None, keep_sizes or (), tracer.asked.traces
+        keeping, places, traces = asked.keeps is not None, asked.keeps or (), asked.traces
         chooses = partial(chosen_module, tracer)
         ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}
         occasion = Occasion("direct", module, keeping=keeping, places=places, **ways)
@@ -245,7 +221,7 @@ def run_once(
 
 def tracer_for(
     request: Request, sizes: Mapping[str, int], outside: Outside,
-    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str]], trial: Trial | None, training: Training,
+    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str], bool], trial: Trial | None, training: Training,
 ) -> Tracer:  # fmt: skip
     """The tracer of one run, before it has met anything."""
     parts = request.parts
@@ -255,7 +231,8 @@ def tracer_for(
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
     tracer.outside = outside
-    tracer.asked.keeps, tracer.asked.at_once, tracer.asked.for_tracer, tracer.asked.varying = how
+    asked = tracer.asked
+    asked.keeps, asked.at_once, asked.for_tracer, asked.varying, asked.stops = how
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
         tracer.index = tracer.before.index_at({dims.symbol(n): size for n, size in trial.point.items()}, closed=True)

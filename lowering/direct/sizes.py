@@ -180,7 +180,7 @@ class SizeNode(SymNode):
         if type(self._made) is not float:
             of_data = any(is_unbacked(symbol.name) for symbol in self._made.free_symbols)
             if not of_data or FLOATED.search(self.asked.line()):
-                self.asked.fixed[self._made] = self.asked.code()
+                self.asked.choose(self._made)
             self.asked.condition(self.eq(self.wrap_float(self.hint)).expr, True)
         return float(self.hint)
 
@@ -199,7 +199,7 @@ class SizeNode(SymNode):
         known = len(self.asked.kept)
         self.asked.condition(self.expr, bool(self.hint))
         if len(self.asked.kept) > known and CHOSEN.search(self.asked.line()):
-            self.asked.fixed[self.expr] = self.asked.code()
+            self.asked.choose(self.expr)
         return bool(self.hint)
 
     def among_several(self) -> bool:

@@ -9,7 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -40,6 +40,7 @@ from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Options, Scope, stamped_all, tensor_constant
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.sizes import Sizes
+from lowering.records.source_lines import short_path
 from lowering.tensors.promotion import scalar
 
 ROUNDED: Mapping[Any, Any] = {dims.Floor: op.Floor, dims.Ceil: op.Ceil, dims.Round: op.Round}
@@ -222,8 +223,7 @@ class Tracer:
             return ""
         key = (frame.f_code.co_filename, frame.f_lineno)
         if key not in self.lines:
-            text = linecache.getline(*key).strip()
-            self.lines[key] = f"{'/'.join(PurePath(key[0]).parts[-2:])}:{key[1]} {text}"
+            self.lines[key] = f"{short_path(key[0])}:{key[1]} {linecache.getline(*key).strip()}"
         return self.lines[key]
 
     def code(self) -> dict[str, Any]:

@@ -17,23 +17,36 @@ from typing import Any
 
 import attrs
 import sympy
-from pyrsistent import pmap
 
 from irkit import dims
-from irkit.core.ir import Graph, Signature, Value
+from irkit.core.ir import Graph, Value
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from lowering.capture.guards.answers import holds, is_of_integers
-from lowering.capture.guards.comparisons import as_one_comparison, as_said
+from lowering.capture.guards.at_points import (
+    about,
+    being_at,
+    counts,
+    guard_widened,
+    guards_refusing,
+    is_either,
+    is_equation,
+    is_fixing,
+    only_at,
+    texts,
+)
+from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.questions import Chosen, Taken
 from lowering.capture.guards.settled import settled_at
-from lowering.capture.same_numbers import same_numbers
+from lowering.capture.patches.functions_of_numbers import OF_NUMPY
+from lowering.capture.same_numbers import bare, same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
-from lowering.direct.points import none_takes
+from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.repeats import Index
-from lowering.direct.request import Request
-from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run, run_keeping
+from lowering.direct.request import Deciding, Request
+from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.assertions import Watched
@@ -50,7 +63,8 @@ MORE, MOST = 3, 4
 @attrs.frozen(eq=False)
 class Found:
     """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried; where
-    `branching`, with the ways that the model takes at small sizes where it computes something else."""
+    `branching`, with the ways that the model takes at small sizes where it computes something else. At the points in
+    `raised` the model itself raises, of which a note tells."""
 
     run: Run
     guards: tuple[Guard, ...]
@@ -58,6 +72,14 @@ class Found:
     notes: tuple[str, ...] = ()
     branching: bool = False
     ways: tuple[Way, ...] = ()
+    raised: tuple[Sizes, ...] = ()
+
+    def raises_at(self, point: Sizes) -> bool:
+        """Whether the model raises at a point: it was found to, or comes to an operator that torch refuses there before
+        it asks anything else that is other there."""
+        first = next(iter(guards_refusing(self.guards, point)), None)
+        refused = first is not None and first.expr in self.run.tracer.asked.refused
+        return refused or {name: point[name] for name in self.run.request.hints} in self.raised
 
     def noting(self, point: Sizes, what: str) -> Found:
         """The same with a note on a point."""
@@ -72,7 +94,8 @@ def trace_model(request: Request, known: Registrations, widen: bool = True, bran
     found = opened_run(first_run, request, known, *how)
     if accepts(found, request):
         return more_general(found, request, known, *how)
-    return opened_run(run_at_example, request, known, *how)  # other sizes than the example's own took another way
+    at_example = partial(run_at_example, after=found.run)
+    return opened_run(at_example, request, known, *how)  # other sizes than the example's own took another way
 
 
 def more_general(found: Found, request: Request, known: Registrations, widen: bool, branching: bool) -> Found:
@@ -80,17 +103,18 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
     results agree: models ask `torch.jit.is_tracing()` where a size decides otherwise."""
     if not found.run.tracer.asked.asked_for_tracer:
         return found
-    points = points_around(found, request)
-    if not any(is_refused_by_asker(found, point) for point in points):
+    request = found.run.request  # with the names as one that are
+    points = points_around({**found.run.tracer.asked.hints, **request.hints}, request.hints)
+    if not any(is_refused_by_asker(found, point) for point in points if not found.raises_at(point)):
         return found
     ours = points_taken(found, points)
     try:
-        other = opened_run(partial(first_run, for_tracer=True), request, known, widen, branching)
+        other = opened_run(partial(first_run, for_tracer=True, after=found.run), request, known, widen, branching)
     except Exception:  # what sizes are to that tracer, tensors, they are not here
         return found
     if not accepts(other, request) or other.run.out_spec != found.run.out_spec:
         return found
-    if not ours < points_taken(other, points_around(other, request)):
+    if not ours < points_taken(other, points_around({**other.run.tracer.asked.hints, **request.hints}, request.hints)):
         return found
     low = lowered_run(other.run, other.guards, other.run.request.ranges)
     moved = (sizes for sizes in sizes_beside(found, other.run, {}) if allows(found, sizes))
@@ -102,26 +126,13 @@ def more_general(found: Found, request: Request, known: Registrations, widen: bo
 def is_refused_by_asker(found: Found, point: Sizes) -> bool:
     """Whether sizes are refused by conditions of files alone in which the model asked for TorchScript's tracer."""
     askers = found.run.tracer.asked.asked_for_tracer
-    files = [guard.source.partition(":")[0] for guard in refusing(found.guards, point)]
+    files = [guard.source.partition(":")[0] for guard in guards_refusing(found.guards, point)]
     return bool(files) and inside(found, point) and all(any(asker.endswith(f) for asker in askers) for f in files)
-
-
-def points_around(found: Found, request: Request) -> list[dict[str, int]]:
-    """Sizes around the example's."""
-    hints = {**found.run.tracer.asked.hints, **request.hints}
-    points = [{**hints, **{name: size * times + more for name, size in request.hints.items()}} for times, more in NEAR]
-    return points + [{**hints, name: size} for name in request.hints for size in range(1, SMALL)]
 
 
 def points_taken(found: Found, points: Sequence[Sizes]) -> frozenset[int]:
     """Which of some sizes a run takes, by their number."""
     return frozenset(i for i, point in enumerate(points) if inside(found, point) and allows(found, point))
-
-
-NEAR = ((1, 0), (2, 0), (3, 0), (1, 1), (1, 8), (1, 32), (5, 3))
-"""Sizes around one of the example: by what it is multiplied, and what is added."""
-SMALL = 65
-"""Below this each size of a name is looked at, at the example's sizes of the others."""
 
 
 def inside(found: Found, sizes: Sizes) -> bool:
@@ -176,11 +187,6 @@ def allows(found: Found, sizes: Sizes) -> bool:
     return all(guard.is_of_data or holds(guard.expr, sizes) is not False for guard in found.guards)
 
 
-def refusing(guards: Iterable[Guard], sizes: Sizes) -> list[Guard]:
-    """The conditions that refuse sizes; those on data, which are others there than in the example, do not tell."""
-    return [guard for guard in guards if not guard.is_of_data and holds(guard.expr, sizes) is False]
-
-
 def with_names_alike(way: Callable[..., Run], request: Request, known: Registrations) -> Run:
     """A run; names that it needs to be one are made one."""
     for _ in request.hints:
@@ -204,39 +210,95 @@ def is_of_sizes(guard: Guard, request: Request) -> bool:
     return all(s.name in request.hints for s in getattr(guard.expr, "free_symbols", ()))
 
 
-def run_at_example(request: Request, known: Registrations) -> Run:
+def run_at_example(request: Request, known: Registrations, after: Run) -> Run:
     """The run at the very sizes of the example."""
-    return run(request, request.hints, known, at_once=True)
+    return run(request, request.hints, known, at_once=True, after=after)
 
 
-def first_run(request: Request, known: Registrations, for_tracer: bool = False) -> Run:
+def first_run(request: Request, known: Registrations, for_tracer: bool = False, after: Run | None = None) -> Run:
     """The run at larger sizes than 0 and 1 where that can be, with sizes kept that the model makes numbers of. Raises
     Taken where it makes one of a name that was to vary also where they are kept."""
     free = [n for n in STAND_INS if n not in request.hints.values()]
     small = [name for name, size in request.hints.items() if size < 2]
     larger = {name: min(n, top_of(request.ranges[name])) for name, n in zip(small, free, strict=False)}
     sizes = {**request.hints, **larger}
-    places: list[Any] = []
     names = () if for_tracer or request.lists_all else set(request.hints) - set(larger) - request.free
+    ran = Ran(partial(run, request, sizes, known, for_tracer=for_tracer, after=after))
     try:
-        found, places = run_keeping(request, sizes, known, for_tracer, frozenset(names))
+        found, places = run_keeping(ran, frozenset(names))
     except Alike:
         raise
     except Exception as error:
         if not larger and not isinstance(error, TypeError):  # a function of torch that takes a bool and no comparison
             raise
-        sizes = request.hints
-        found = run(request, sizes, known, at_once=True, for_tracer=for_tracer)
+        ran = Ran(partial(run, request, request.hints, known, for_tracer=for_tracer))
+        found, places = ran.anew(at_once=True), []
     last = found
     while more := [each for each in last.tracer.asked.fixed.values() if all(each is not place for place in places)]:
         places += more
         try:
-            last = run(request, sizes, known, keep_sizes=tuple(places), for_tracer=for_tracer)
+            last = ran.keeping(places, after=found)
         except Exception:  # a size that is kept may come where torch wants a number
             return found
         if last.tracer.asked.taken < found.tracer.asked.taken:
             found = last
     return found
+
+
+@attrs.frozen(eq=False)
+class Ran:
+    """Runs of a model in which sizes are kept in code of some globals, by these: one, or what it raised."""
+
+    anew: Callable[..., Run]
+    kept: dict[frozenset[int], Run | Exception] = attrs.field(factory=dict)
+
+    def keeping(self, places: Sequence[Any], **how: Any) -> Run:
+        """A run with sizes kept there, the one that there was if there was one. Raises what the model raises."""
+        at = frozenset(map(id, places))
+        if at not in self.kept:
+            try:
+                self.kept[at] = self.anew(keep_sizes=tuple(places), **how)
+            except Exception as error:
+                self.kept[at] = error
+        found = self.kept[at]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
+    """(a run, the globals of code in which sizes are kept for it, which makes numbers of them otherwise). A run ends at
+    the first such number, and the next keeps sizes there; where that makes a number of the same one all the same, runs
+    end where one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
+    places: list[Any] = []
+    first: BaseException | None = None
+    stops, chosen = True, set[Any]()
+    while True:
+        how = {"varying": varying, "stops": stops}
+        try:
+            found = ran.anew(**how) if first is None else ran.keeping(places, **how)
+            if chosen.isdisjoint(found.tracer.asked.fixed):
+                return found, places
+        except (Chosen, Taken) as told:
+            if isinstance(told, Chosen):
+                chosen.add(told.size)
+            if all(told.code is not place for place in places):
+                first = first or told
+                places.append(told.code)
+                continue
+            if not chosen:
+                raise
+        except Alike:
+            raise
+        except Exception as error:
+            if first is None and OF_NUMPY.search(str(error)):
+                first = error
+                continue
+            if first is None:
+                raise
+            if not chosen:
+                raise first  # noqa: B904 - without the sizes kept that is what the model does
+        places, first, stops, chosen = [], None, False, set()
 
 
 def top_of(known: Range) -> int:
@@ -249,7 +311,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
     run, which is looked at where the values of another run are not the same."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
-    against = refusing((guard for guard in found.guards if about(guard, names)), sizes)
+    against = guards_refusing((guard for guard in found.guards if about(guard, names)), sizes)
     zero = 0 in point.values()
     if not against and not (zero and found.run.tracer.unproven):
         return found, False  # the same run, and each operator was found to take such sizes
@@ -261,13 +323,15 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         return found, False  # torch refuses an operator of this graph there
     alone = all(s.name in names for guard in against for s in guard.expr.free_symbols)
     to_tell = len(point) == 1 and not any(is_equation(guard, names) for guard in against)
+    there = {name: sizes[name] for name in request.hints}
     try:
-        there = {name: sizes[name] for name in request.hints}
         trial = Trial(found.run, point, alone)
         ways: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
         other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, **ways)
         how = SAME if gives_the_same(found, other) else ""
     except Exception as error:
+        if to_tell and not isinstance(error, IrkitError):
+            found = attrs.evolve(found, raised=(*found.raised, there))
         return refused_with(found, point, error, to_tell), False
     if not how:
         low = lowered()
@@ -314,11 +378,6 @@ MOST_APART = 64
 """Into how many conditions those of two ways are written out: six ways of ten conditions each would be a million."""
 
 
-def texts(guards: Sequence[Guard]) -> frozenset[str]:
-    """What conditions say."""
-    return frozenset(guard.text for guard in guards)
-
-
 def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     """Sizes around the example that are in range and that conditions refuse, with these conditions: one point for each
     set of them, those first that refuse most; none that torch, or the user, refuses."""
@@ -328,9 +387,9 @@ def refused_around(found: Found) -> list[tuple[dict[str, int], list[Guard]]]:
     groups: dict[frozenset[str], list[tuple[dict[str, int], list[Guard]]]] = {}
     hints = {**asked.hints, **request.hints}
     most = max(LARGEST, TIMES * request.elements_at(hints))
-    for point in (*points_around(found, request), *points_apart(hints, request.hints)):
-        against = refusing(asks, point)
-        if against and inside(found, point) and not refusing(rest, point) and request.elements_at(point) <= most:
+    for point in (*points_around(hints, request.hints), *points_apart(hints, request.hints)):
+        against = guards_refusing(asks, point)
+        if against and inside(found, point) and not guards_refusing(rest, point) and request.elements_at(point) <= most:
             groups.setdefault(texts(against), []).append((point, against))
     return [group[0] for group in sorted(groups.values(), key=lambda group: -len(group))]
 
@@ -340,29 +399,11 @@ LARGEST, TIMES = 1 << 22, 16
 loops and data decide is computed there."""
 
 
-def points_apart(hints: Sizes, names: Sizes) -> Iterator[dict[str, int]]:
-    """Sizes at which one name is further from the example, and those of two names changed for one another."""
-    for name, size in names.items():
-        yield from ({**hints, name: size * times + more} for times, more in NEAR)
-    yield {**hints, **{name: 8 * size for name, size in names.items()}}
-    for first, second in itertools.combinations(names, 2):
-        yield {**hints, first: hints[second], second: hints[first]}
-
-
 def is_asked(guard: Guard, request: Request) -> bool:
     """Whether a condition may be one of two ways: of sizes alone, of whole numbers, and none that the user promised, or
     that leaves a size only so many numbers, as loops do."""
     plain = guard.kind == "guard" and guard.expr is not None and is_of_sizes(guard, request)
     return plain and is_of_integers(guard.expr) and not counts(guard.expr)
-
-
-def counts(expr: Any) -> bool:
-    """Whether a condition says how many of something there are: that a size, or what is computed of sizes and is no
-    remainder, is a number."""
-    if isinstance(expr, sympy.Or | sympy.And):
-        return (all if isinstance(expr, sympy.Or) else any)(map(counts, expr.args))
-    number = isinstance(expr, sympy.Eq) and any(side.is_Integer for side in expr.args)
-    return number and not expr.has(dims.Mod)
 
 
 def with_way(
@@ -371,13 +412,17 @@ def with_way(
     """The same with what the model does at a point as a branch, which is taken wherever the conditions of the run there
     hold; the very same, with a note, where the model raises there, or that cannot be a branch."""
     request, asked = found.run.request, found.run.tracer.asked
-    at = " and ".join(f"{name} = {point[name]}" for name in request.hints)
-    if none_takes(asked, point, [guard.expr for guard in against]):
+    there = {name: point[name] for name in request.hints}
+    at = " and ".join(f"{name} = {size}" for name, size in there.items())
+    if there in found.raised:
+        return found
+    if found.raises_at(point) or none_takes(asked, point, [guard.expr for guard in against]):
         return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
+    how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer, "keep_sizes": asked.keeps}
     try:
-        there = {name: point[name] for name in request.hints}
-        how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer}
-        other = run(request, there, known, trial=Trial(found.run, {}, False), keep_sizes=asked.keeps, **how)
+        if request.deciding.modules:  # each of which is run for all its ways: a plain run tells sooner that it raises
+            run(attrs.evolve(request, deciding=Deciding()), there, known, after=found.run, **how)
+        other = run(request, there, known, trial=Trial(found.run, {}, False), **how)
         graph = branch_there(found, lowered(), other)
         where = conditions_there(found, other, against) if graph is not None else []
         if graph is None or not where or not all(holds(each, point) for each in where):
@@ -393,7 +438,7 @@ def with_way(
     if len(apart) * len(where) > MOST_APART:
         told = f"what the model does at {at} is no branch: with those there are it would take too many conditions"
         return attrs.evolve(found, notes=(*found.notes, told))
-    kept += [widened(guard, each) for guard in apart for each in where if not is_either(guard.expr, each)]
+    kept += [guard_widened(guard, each) for guard in apart for each in where if not is_either(guard.expr, each)]
     kept += [guard for guard in other.guards if guard.expr is None and guard.text not in texts(kept)]
     ends = {name: (known.lo, known.hi) for name, known in found.ranges.items()}
     told = f"what the model does at {at} is a branch of its own, taken where {' and '.join(map(str, where))}"
@@ -408,11 +453,6 @@ def with_way(
 def is_of_one(guard: Guard, found: Found, other: Run) -> bool:
     """Whether a condition need hold for the first of two ways only: it is of sizes, and the other did not ask it."""
     return is_asked(guard, found.run.request) and guard.expr not in {each.expr for each in other.guards}
-
-
-def is_either(expr: Any, other: Any) -> bool:
-    """Whether a condition, or one of those that it is made of by "or", holds where another one does not."""
-    return as_said(sympy.Not(other)) in map(as_said, sympy.Or.make_args(expr))
 
 
 def conditions_there(found: Found, other: Run, against: Sequence[Guard]) -> list[Any]:
@@ -459,11 +499,11 @@ def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) ->
 
 
 def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:
-    """The same, widened to a point at which another run gave the same, with the conditions of that one there."""
+    """The same, guard_widened to a point at which another run gave the same, with the conditions of that one there."""
     where = f"at {next(iter(point.values()))}" if len(point) == 1 else "there"
     found = found.noting(point, f"is allowed: traced {where}, {how}")
     here = being_at(point)
-    kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
+    kept = [guard_widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
     # Where that holds, the first run is right.
     before = sympy.And(*(settled_at(guard.expr, point) for guard in against))
@@ -543,7 +583,7 @@ def sizes_beside(found: Found, other: Run, point: Sizes) -> Iterator[Sizes]:
     names = [name for name in request.hints if name not in point]
     for step in (1, 2, 3, -1, -2) if names else ():
         sizes = {**hints, **{name: hints[name] + step * (1 + i % 2) for i, name in enumerate(names)}}
-        if all(sizes[name] in request.ranges[name] for name in names) and not refusing(other.guards, sizes):
+        if all(sizes[name] in request.ranges[name] for name in names) and not guards_refusing(other.guards, sizes):
             yield sizes
 
 
@@ -558,43 +598,3 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
             return attrs.evolve(found, ranges={**found.ranges, name: Range(size + 1, found.ranges[name].hi)})
     there = sympy.Not(being_at(point))
     return attrs.evolve(found, guards=(*found.guards, Guard(there, str(there), source)))
-
-
-def being_at(point: Sizes) -> Any:
-    """The condition that sizes are those of a point."""
-    relations: list[Any] = [sympy.Eq(dims.symbol(name), size) for name, size in point.items()]
-    return sympy.And(*relations)
-
-
-def only_at(guard: Guard, point: Sizes, or_else: Any) -> Guard:
-    """A condition that need hold at a point only, and there where another does not."""
-    there = attrs.evolve(guard, expr=sympy.Or(settled_at(guard.expr, point), or_else))
-    return widened(there, sympy.Not(being_at(point)))
-
-
-def widened(guard: Guard, or_else: Any) -> Guard:
-    """A condition that need not hold where another does."""
-    expr = as_one_comparison(sympy.Or(guard.expr, or_else))
-    return attrs.evolve(guard, expr=expr, text=str(expr))
-
-
-def about(guard: Guard, names: set[str]) -> bool:
-    """Whether a condition hangs on one of the names."""
-    return any(s.name in names for s in getattr(guard.expr, "free_symbols", ()))
-
-
-def is_fixing(guard: Guard) -> bool:
-    """Whether a condition says that a name is a number."""
-    sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
-    return any(s.is_Symbol for s in sides) and any(s.is_Integer for s in sides)
-
-
-def is_equation(guard: Guard, names: set[str]) -> bool:
-    """Whether a condition says that a size of these names is what other sizes make it."""
-    equal = guard.expr.atoms(sympy.Eq) if guard.expr is not None else ()
-    return any(s.name not in names for each in equal for s in each.free_symbols)
-
-
-def bare(graph: Graph) -> Graph:
-    """A graph without what is said of it, so that only what it computes is compared."""
-    return attrs.evolve(graph, symbols=pmap({}), signature=Signature())

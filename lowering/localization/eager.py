@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import PurePath
 from typing import Any
 
 import attrs
@@ -18,6 +17,7 @@ from lowering.capture.inputs.contents import keep_unchanged
 from lowering.direct.modes import follow_modules
 from lowering.direct.tracer import HERE, IRKIT, TORCH
 from lowering.records.pytrees import register_classes
+from lowering.records.source_lines import short_path
 from lowering.records.torch_internals import PROXY_KEY, ProxyTorchDispatchMode, enable_python_dispatcher, pytree
 
 
@@ -77,7 +77,7 @@ def line() -> str:
         file = frame.f_code.co_filename
         if not file.startswith((TORCH, HERE, IRKIT, "<")):
             text = linecache.getline(file, frame.f_lineno).strip()
-            return f"{'/'.join(PurePath(file).parts[-2:])}:{frame.f_lineno} {text}"
+            return f"{short_path(file)}:{frame.f_lineno} {text}"
         frame = frame.f_back
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -77,7 +78,7 @@ def line_of(trace: str) -> str:
     file, line, _, code = next((f for f in reversed(frames) if not f[0].startswith(TORCH)), frames[-1])
     if file.startswith(GENERATED):
         return ""
-    return f"{'/'.join(PurePath(file).parts[-2:])}:{line} {code.strip()}"
+    return f"{short_path(file)}:{line} {code.strip()}"
 
 
 def line_of_trace(trace: str) -> str:
@@ -89,9 +90,20 @@ def line_of_trace(trace: str) -> str:
 def source_of(node: Any) -> str:
     """The user's frames that made a node, outermost first, one a line; empty where torch kept none."""
     frames = _FRAME.findall(trace_of(node))
-    return "\n".join(
-        f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames
-    )
+    return "\n".join(f"{short_path(f)}:{n} in {where}: {code.strip()}" for f, n, where, code in frames)
+
+
+@lru_cache(maxsize=1 << 12)
+def short_path(file: str) -> str:
+    """`folder/file.py`, the last two parts of the path of code. What a library writes into a temporary file to import
+    it is called as its module is: the name of the file has letters that are drawn anew in each process."""
+    path = PurePath(file)
+    if str(path.parent) == tempfile.gettempdir():
+        loaded = [*sys.modules.items()]
+        name = next((name for name, each in loaded if getattr(each, "__file__", None) == file), None)
+        if name is not None and path.stem != name and path.stem.startswith(name):
+            return name + path.suffix
+    return "/".join(path.parts[-2:])
 
 
 def calling_files() -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -25,6 +26,10 @@ class GivenUp(BaseException):
     def __init__(self, module: torch.nn.Module, why: str) -> None:
         super().__init__(why)
         self.module, self.why = id(module), why
+
+
+class Fruitless(BaseException):
+    """Each module that was to have ways as branches has one way only: the rest of the run shows nothing new."""
 
 
 @attrs.define(eq=False)
@@ -62,17 +67,32 @@ class Path:
 
 @attrs.define(eq=False)
 class Decisions:
-    """The questions of sizes in one run: `running` are the modules around, `paths` the ways that are being run,
-    `noted` the classes of modules whose ways are to be branches in the next run. `decides` says whether code that may
-    be rewritten decides now, `joined` whether any ways became branches."""
+    """The questions of sizes in one run, in which ways of the `chosen` modules become branches: `running` are the
+    modules around, `paths` the ways that are being run, `noted` the classes of modules whose ways are to be branches in
+    the next run. `decides` says whether code that may be rewritten decides now, `joined` whether any ways became
+    branches. `calls` counts those of each module, `of_one_way` are the modules that are done and have one way only."""
 
     tracer: Tracer
     deciding: Deciding
     decides: Callable[[], bool]
+    chosen: Sequence[torch.nn.Module] = ()
     running: list[torch.nn.Module] = attrs.field(factory=list)
     paths: list[Path] = attrs.field(factory=list)
     noted: set[type] = attrs.field(factory=set)
     joined: bool = False
+    calls: Counter[int] = attrs.field(factory=Counter)
+    of_one_way: set[int] = attrs.field(factory=set)
+
+    def one_way(self, module: torch.nn.Module) -> None:
+        """Is told that a call of a module goes one way only. Raises Fruitless in a run that is about nothing else than
+        ways of modules, where those of none will become branches."""
+        expected = self.deciding.calls.get(id(module), 0)
+        if self.joined or self.paths or self.tracer.before is not None or not 0 < expected <= self.calls[id(module)]:
+            return
+        self.of_one_way.add(id(module))
+        others = {type(each) for each in self.chosen}
+        if self.deciding.modules <= self.of_one_way and self.noted <= others:
+            raise Fruitless
 
     def answer(self, node: Any) -> bool | None:
         """The answer to a question of sizes; None where that of the example is to be kept as a condition."""

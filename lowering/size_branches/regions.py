@@ -99,6 +99,7 @@ class Region:
     def as_one(self, found: Sequence[Left], refused: Sequence[Path]) -> Any:
         """What the ways leave, as one."""
         if len(found) == 1:
+            self.decisions.one_way(self.module)
             args, kwargs = self.args
             return self.forward(*args, **kwargs)
         first = found[-1]
@@ -245,18 +246,20 @@ def branch_at_decisions(tracer: Tracer, request: Request) -> Iterator[None]:
     if decides is None:
         yield
         return
-    decisions = Decisions(tracer, deciding, decides)
+    chosen = [module for _, module in request.parts.modules if id(module) in deciding.modules]
+    decisions = Decisions(tracer, deciding, decides, chosen)
     tracer.decisions, tracer.asked.decide = decisions, decisions.answer
 
     def before(module: Any, _: Any) -> None:
         decisions.running.append(module)
+        if not decisions.paths:
+            decisions.calls[id(module)] += 1
 
     def after(module: Any, _: Any, __: Any) -> None:
         while decisions.running and decisions.running.pop() is not module:
             pass  # one that raised has no hooks called behind it, while torch compiles
 
     hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
-    chosen = [module for _, module in request.parts.modules if id(module) in deciding.modules]
     had = {id(module): module.__dict__.get("forward") for module in chosen}
     try:
         for module in chosen:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 import sympy
 
 from irkit import dims
+from lowering.capture.guards.at_points import guards_refusing
 from lowering.capture.guards.comparisons import in_fewest_words
 from lowering.capture.guards.guards import Guard
+from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, run
 from lowering.direct.trials import (
     Found,
     accepts,
     opened_run,
-    points_apart,
-    points_around,
     points_taken,
     trace_model,
     with_other_ways,
 )
 from lowering.records.pytrees import Registrations
-from lowering.size_branches.decisions import GivenUp
+from lowering.size_branches.decisions import Fruitless, GivenUp
 from lowering.size_branches.regions import branch_at_decisions
 
 FEW = 4
@@ -61,11 +62,17 @@ def shortened_guard(guard: Guard) -> Guard:
 
 def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     """The same, or the run in which the ways of modules that decide by sizes are branches, if that takes more sizes."""
-    asked = found.run.tracer.asked
-    sizes = {name: asked.hints[name] for name in found.run.request.hints}
+    asked, hints = found.run.tracer.asked, found.run.request.hints
+    here = {**asked.hints, **hints}
+    points = [*points_around(here, hints), *points_apart(here, hints)]
+    taken = len(points_taken(found, points))
+    if taken == sum(may_be_taken(found, point) for point in points):
+        return found  # it could take no more of them
+    sizes = {name: asked.hints[name] for name in hints}
 
     def way(request: Request, known: Registrations) -> Run:
-        return run(request, sizes, known, keep_sizes=asked.keeps, at_once=asked.at_once, for_tracer=asked.for_tracer)
+        how: dict[str, Any] = {"at_once": asked.at_once, "for_tracer": asked.for_tracer, "after": found.run}
+        return run(request, sizes, known, keep_sizes=asked.keeps, **how)
 
     request, ran = with_deciding(found, known, way)
     if ran is None or ran.tracer.decisions is None or not ran.tracer.decisions.joined:
@@ -76,15 +83,25 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
 
     try:
         other = opened_run(again, request, known, widen, True)
-    except (Exception, GivenUp):  # what branches make of a model need not be captured
+    except (Exception, GivenUp, Fruitless):  # what branches make of a model need not be captured
         return found
-    points = [*points_around(found, request), *points_apart({**asked.hints, **request.hints}, request.hints)]
     more = accepts(other, request) and other.run.out_spec == found.run.out_spec
-    if not more or len(points_taken(found, points)) >= len(points_taken(other, points)):
+    if not more or taken >= len(points_taken(other, points)):
         return found
     names = [path or "the model" for path, each in request.parts.modules if id(each) in request.deciding.modules]
     said = f"each way that {', '.join(names[:FEW])}{' and others' if len(names) > FEW else ''} may take by sizes is "
     return attrs.evolve(other, notes=(*other.notes, f"{said}a branch of its own"))
+
+
+def may_be_taken(found: Found, point: Mapping[str, int]) -> bool:
+    """Whether sizes are within the ranges that were asked for, and neither the model nor an operator of it is known to
+    refuse them."""
+    ranges, asked = found.run.request.ranges, found.run.tracer.asked
+    if not all(size in ranges[name] for name, size in point.items() if name in ranges):
+        return False
+    against = [guard.expr for guard in guards_refusing(found.guards, point)]
+    there = {name: point[name] for name in found.run.request.hints}
+    return not found.raises_at(point) and not none_takes(asked, there, against)
 
 
 def with_deciding(
@@ -93,17 +110,18 @@ def with_deciding(
     """What was traced, with the modules that decide by sizes, as runs of the model tell: the innermost first, and those
     that call them where their ways cannot be branches; and its run, None where no module decides, or none can."""
     request = found.run.request
-    deciding, new = Deciding(), modules_noted(found.run, Deciding())
+    calls = {} if found.run.tracer.decisions is None else found.run.tracer.decisions.calls
+    deciding, new = Deciding(calls=calls), modules_noted(found.run, Deciding())
     last: tuple[Request, Run | None] = (request, None)
     for _ in range(RUNS if new else 0):
-        deciding = Deciding(deciding.modules | new, deciding.given_up)
+        deciding = Deciding(deciding.modules | new, deciding.given_up, calls)
         tried = attrs.evolve(request, deciding=deciding)
         try:
             other = way(tried, known)
         except GivenUp as told:
             deciding, new = deciding.giving_up(told.module), frozenset()
             continue
-        except Exception:  # what branches make of a model need not be captured
+        except (Exception, Fruitless):  # what branches make of a model need not be captured
             break
         new, last = modules_noted(other, deciding), (tried, other)
         if not new:

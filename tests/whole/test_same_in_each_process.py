@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
-import string, sympy, torch, irkit
+import importlib.util, os, string, sys, sympy, tempfile, torch, irkit
 from irkit import dims
 from irkit.dims import Range
 from lowering.capture.guards.questions import Questions
@@ -27,6 +27,22 @@ def numbers(x, y):
     if first * last + most > 4:
         x = x[first:] * last
     return x + most, torch.zeros(first + last * 2 + most)
+
+def imported(name, text):
+    # what libraries do with code that they write themselves: the name of the file is drawn
+    with tempfile.NamedTemporaryFile("w", prefix=f"{name}_", suffix=".py", delete=False) as file:
+        file.write(text)
+    spec = importlib.util.spec_from_file_location(name, file.name)
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, file.name
+
+module, name = imported("written_by_a_library", "def doubled(x):\\n    return x * 2\\n")
+program = irkit.to_onnx(module.doubled, (torch.rand(3),), dynamic_shapes=({0: "n"},))
+exported = irkit.to_onnx(module.doubled, (torch.rand(3),), dynamic_shapes=({0: "n"},), capture="torch.export")
+print(program.graph, exported.graph)
+assert "written_by_a_library.py:2 return x * 2" in str(program.graph)
+os.remove(name)
 
 given = torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 1.0], [1.0, 1.0]])
 program = irkit.to_onnx(numbers, given, dynamic_shapes=({0: "rows"}, {0: "also"}), rewrite=True)

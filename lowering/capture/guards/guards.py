@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,7 +30,7 @@ from lowering.capture.guards.comparisons import closed
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
 from lowering.records.sizes import is_unbacked
-from lowering.records.source_lines import line_of, trace_of
+from lowering.records.source_lines import line_of, short_path, trace_of
 from lowering.records.torch_internals import torch_functions
 
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -101,7 +101,7 @@ def line_at(location: Any, inside_torch: bool = False) -> str:
         return ""
     code = linecache.getline(location.filename, location.lineno or 0).strip()
     where = "in torch: " if own else ""
-    return f"{where}{'/'.join(PurePath(location.filename).parts[-2:])}:{location.lineno} {code}"
+    return f"{where}{short_path(location.filename)}:{location.lineno} {code}"
 
 
 def source_of_guard(sloc: Any, inside_torch: bool = False) -> str:

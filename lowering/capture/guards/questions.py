@@ -38,6 +38,15 @@ class Taken(BaseException):
         self.name, self.source, self.code = name, source, code
 
 
+class Chosen(BaseException):
+    """The model takes the number of a size, or one of two, in code that does not keep sizes: the globals of that, and
+    the size, or the condition."""
+
+    def __init__(self, code: Any, size: Any) -> None:
+        super().__init__()
+        self.code, self.size = code, size
+
+
 class Required(LoweringError):
     """What torch requires of sizes does not hold for the example."""
 
@@ -64,8 +73,9 @@ class Questions:
     `decide` answers a question of sizes in another way than the example does, or not at all. `written` has the numbers
     of which the model asked the text, `inexact` the symbols of those whose last digit is a runtime's own,
     `steps` which function of which whole number a logarithm is. `varying` are
-    the names of which the first number that the model takes ends the run, since it would fix them. `operators` says how
-    many operators are being met, one inside another, `raised` the first error of one that the model called, and where.
+    the names of which the first number that the model takes ends the run, since it would fix them; `stops` says that
+    the first number or choice of any sizes does, in code that does not keep them. `operators` says how many operators
+    are being met, one inside another, `raised` the first error of one that the model called, and where.
     """
 
     line: Callable[[], str]
@@ -100,6 +110,7 @@ class Questions:
     moves: int = 0
     decide: Callable[[Any], bool | None] | None = None
     varying: frozenset[str] = frozenset()
+    stops: bool = False
 
     @property
     def taken(self) -> tuple[int, int]:
@@ -132,12 +143,20 @@ class Questions:
     def number_taken(self, size: Any, number: int) -> None:
         """Keeps that a size is a number, of which the model took it. Raises Taken where that ends the run; ways for
         TorchScript's tracer may take none."""
-        self.fixed[size] = self.code()
         told = sympy.Eq(size, number)
         self.condition(told, True)
         within = self.inside or self.moved or self.assumed or self.asked_for_tracer
         if not within and getattr(size, "name", "") in self.varying and told in self.kept:
             raise Taken(size.name, self.line(), self.code())
+        self.choose(size)
+
+    def choose(self, size: Any) -> None:
+        """Keeps that the model takes the number of a size, or one of two by a condition. Raises Chosen where that ends
+        the run."""
+        place = self.fixed[size] = self.code()
+        ends = self.stops and not (self.inside or self.moved or self.assumed)
+        if ends and all(place is not each for each in self.keeps or ()):
+            raise Chosen(place, size)
 
     def untold(self, text: str) -> None:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""

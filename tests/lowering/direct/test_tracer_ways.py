@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import irkit
+from lowering.direct import run as runs
 
 
 def is_traced() -> bool:
@@ -195,3 +196,44 @@ def test_the_way_of_eager_is_taken_where_torch_export_takes_none_for_exports() -
 def test_where_the_way_of_eager_raises_too_the_first_reason_is_told() -> None:
     with pytest.raises(irkit.IrkitError, match="the first reason"):
         irkit.to_onnx(Wrong(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+
+
+class OfEight(torch.nn.Module):
+    """Takes eight at once, and asks how many times eight there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = torch.nn.Conv1d(3, 4, 8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.taken(x)
+        return y * 2 if not is_traced() and y.shape[2] > 0 else y + y
+
+
+class OfSeveral(torch.nn.Module):
+    """Raises for one, but not for the tracer."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not is_traced() and x.shape[2] == 1:
+            raise ValueError("too few")
+        return x * 2
+
+
+@pytest.mark.parametrize("model", [OfEight(), OfSeveral()])
+def test_the_way_for_the_tracer_is_not_looked_at_where_the_model_raises(
+    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What eager refuses no program need take."""
+    made: list[bool] = []
+    once = runs.run_once
+
+    def noted(*args: Any) -> Any:
+        made.append(args[4][2])
+        return once(*args)
+
+    monkeypatch.setattr(runs, "run_once", noted)
+    program = irkit.to_onnx(model, (torch.randn(2, 3, 32),), dynamic_shapes=({2: "n"},))
+    assert made and not any(made)
+    torch.testing.assert_close(program(x := torch.randn(2, 3, 19)), model(x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(2, 3, 1))

@@ -12,8 +12,10 @@ import torch
 from torch.nn.functional import interpolate, pad
 
 import irkit
+from lowering.direct import run as runs
 from lowering.direct.run import run
 from lowering.size_branches import tracing
+from lowering.size_branches.decisions import Fruitless
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31)
 
@@ -202,5 +204,129 @@ def test_a_run_in_which_ways_are_branches_is_made_once(monkeypatch: pytest.Monke
     program = irkit.to_onnx(model, (torch.rand(2, 8, 4),), dynamic_shapes=({1: "n"},), rewrite=True)
     assert made == [1]
     for size in SIZES:
+        x = torch.rand(2, size, 4)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_a_model_that_takes_all_sizes_is_not_run_once_more_for_ways_of_its_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made.append(len(args[0].deciding.modules))
+        return run(*args, **kwargs)
+
+    class OneOrMore(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.shape[0] > 1 else x.exp()
+
+    monkeypatch.setattr(tracing, "run", counted)
+    model = torch.nn.Sequential(OneOrMore(), OneOrMore()).eval()
+    program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=({0: "n"},), rewrite=True)
+    assert made == []
+    for size in (1, 2, 7):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_a_run_ends_where_no_module_has_several_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[type[BaseException]] = []
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except BaseException as error:
+            ends.append(type(error))
+            raise
+
+    monkeypatch.setattr(tracing, "run", noted)
+    model = torch.nn.Sequential(Unequal(), torch.nn.Tanh()).eval()
+    program = irkit.to_onnx(model, (torch.rand(1, 8, 4),), dynamic_shapes=({1: "n"},), rewrite=True)
+    assert ends == [Fruitless]
+    for size in (4, 5, 24):
+        x = torch.rand(1, size, 4)
+        torch.testing.assert_close(program(x), model(x))
+    with pytest.raises(irkit.ContractError):
+        program(torch.rand(1, 3, 4))
+
+
+class Unequal(torch.nn.Module):
+    """Adds what cannot be added where there are few."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] < 4:
+            return x + torch.ones(3)
+        return x * 2
+
+
+class Twice(torch.nn.Module):
+    """Calls a module twice, which has one way the first time, and two the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Halves()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.part(self.part(torch.cat([x, x], 1)))
+
+
+def test_a_module_that_is_called_again_may_have_ways_then() -> None:
+    model = Twice().eval()
+    shapes = ({1: "n"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 16, 4),), dynamic_shapes=shapes, rewrite=True, capture="direct")
+    assert any(note.startswith("each way that part may take") for note in program.report.notes)
+    for size in (3, 4, 9, 16):
+        x = torch.randn(2, size, 4)
+        torch.testing.assert_close(program(x), model(x))
+
+
+class Several(torch.nn.Module):
+    """Asks for one or several, and raises for one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] > 1 else torch.stack([])
+
+
+def test_sizes_at_which_a_model_raises_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    once = runs.run_once
+
+    def noted(request: Any, sizes: Any, *args: Any) -> Any:
+        try:
+            return once(request, sizes, *args)
+        except BaseException:
+            raised.append(sizes["n"])
+            raise
+
+    monkeypatch.setattr(runs, "run_once", noted)
+    model = torch.nn.Sequential(Several(), torch.nn.Tanh()).eval()
+    shapes = ({1: torch.export.Dim("n", min=1)},)
+    program = irkit.to_onnx(model, (torch.rand(1, 8, 4),), dynamic_shapes=shapes, rewrite=True)
+    assert raised == [1]
+    assert "n = 1 is refused: stack expects a non-empty TensorList" in program.report.notes
+    for size in (2, 5):
+        x = torch.rand(1, size, 4)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_that_a_model_raises_at_other_sizes_is_told_by_a_plain_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    once = runs.run_once
+
+    def noted(request: Any, sizes: Any, *args: Any) -> Any:
+        try:
+            return once(request, sizes, *args)
+        except Exception:
+            raised.append(len(request.deciding.modules))
+            raise
+
+    monkeypatch.setattr(runs, "run_once", noted)
+    model = torch.nn.Sequential(Windows(4), Unequal()).eval()
+    shapes = ({1: torch.export.Dim("n", min=2)},)
+    program = irkit.to_onnx(model, (torch.rand(2, 9, 4),), dynamic_shapes=shapes, rewrite=True)
+    assert any("what the model does at n = 2 is refused" in note for note in program.report.notes)
+    assert raised and not any(raised)
+    for size in (4, 5, 24):
         x = torch.rand(2, size, 4)
         torch.testing.assert_close(program(x), model(x))
