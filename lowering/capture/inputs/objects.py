@@ -58,12 +58,14 @@ for each in " ".join(METHODS).split():
 
 
 def without_marks(given: Any) -> Any:
-    """The same with plain numbers and objects in place of marks and items."""
+    """The same with what it is of in place of each mark, noted list or dict, and item."""
     kind = type(given)
     if kind is Mark:
         return given.number
     if kind is Item:
         return vars(given)["held of"]
+    if issubclass(kind, Asked):
+        return given.held
     if kind is tuple or kind is list:
         return kind([without_marks(each) for each in given])
     return {name: without_marks(each) for name, each in given.items()} if kind is dict else given
