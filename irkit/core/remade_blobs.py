@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from irkit.core.blobs import Blob, computed_blob, transposed_blob
 
@@ -83,6 +83,6 @@ def computing_key(blob: Blob) -> Any:
     return (compute.__code__, used, tuple(map(type, used)), blob.dtype, blob.shape, blob.name, tuple(map(id, blob.of)))
 
 
-def is_plain(held: Any) -> bool:
+def is_plain(held: object) -> bool:
     """Whether something is an integer, a text, or a tuple of such."""
-    return type(held) in (int, str) or (type(held) is tuple and all(map(is_plain, held)))
+    return type(held) in (int, str) or (type(held) is tuple and all(map(is_plain, cast("tuple[object, ...]", held))))

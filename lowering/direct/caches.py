@@ -488,5 +488,6 @@ class Asking:
         """How what Python code may change stands that is around the model, or that arguments reach, as a module is
         called."""
         outer = self.levels[-1].standing if self.levels else None
-        inside = outer is not None and outer.is_kept()
-        return PythonState.of(arguments, Shadow, outer if inside else self.grounded(), draws=not inside)
+        if outer is not None and outer.is_kept():
+            return PythonState.of(arguments, Shadow, outer, draws=False)
+        return PythonState.of(arguments, Shadow, self.grounded(), draws=True)

@@ -207,8 +207,9 @@ class Stage:
         for value in reached:
             if value.op == PARAM or is_random(value):
                 return None
-            if is_made_of_weights(value):
-                if not is_made_of_these(value.blob, blobs) or not can_be_remade(value.blob, blobs):
+            blob = value.blob
+            if blob is not None and is_made_of_weights(blob):
+                if not is_made_of_these(blob, blobs) or not can_be_remade(blob, blobs):
                     return None
                 derived = True
             elif varying.isdisjoint(value.inputs):
@@ -249,7 +250,7 @@ class Stage:
             made.append(provenance(node, origin.target, module, origin.source, origin.rules))
         new: dict[Value | None, Value | None] = {None: None, **self.same, **swaps}
         operand = new.__getitem__
-        blobs = {old.blob: swaps[old].blob for old in self.slots}
+        blobs: dict[Blob, Blob] = {old.attributes[0][1]: swaps[old].attributes[0][1] for old in self.slots}
         known: dict[object, Blob] = {}
         others_of = {each: dims.fresh() for each in self.unknown}
         types: dict[int, Type] = {}
@@ -493,10 +494,9 @@ MOVING = ("Squeeze", "Unsqueeze", "Reshape")
 """Operators that give the elements of their operand in order."""
 
 
-def is_made_of_weights(value: Value) -> bool:
-    """Whether a constant is computed of others, as a part of a weight is."""
-    blob = value.blob
-    return blob is not None and bool(blob.of or blob.parts or blob.turned is not None)
+def is_made_of_weights(blob: Blob) -> bool:
+    """Whether a content is computed of others, as a part of a weight is."""
+    return bool(blob.of or blob.parts or blob.turned is not None)
 
 
 def content_of(blob: Blob) -> tuple[Any, ...]:

@@ -17,29 +17,43 @@ from lowering.direct import equal_modules
 from lowering.direct import run as runs
 from passes import optimize
 
-WORDS = {"vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+WORDS: dict[str, Any] = {"vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 IDS = {0: "batch", 1: "seq"}
 
 
 def moe(config: type) -> Callable[[], Any]:
     """What makes a decoder whose layers choose among experts."""
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2, "num_key_value_heads": 1}
-    made = config(num_hidden_layers=5, head_dim=16, num_local_experts=3, num_experts_per_tok=2, **sizes, **WORDS)
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
+    made = config(
+        num_hidden_layers=5,
+        head_dim=16,
+        num_key_value_heads=1,
+        num_local_experts=3,
+        num_experts_per_tok=2,
+        **sizes,
+        **WORDS,
+    )
     return lambda: transformers.AutoModelForCausalLM.from_config(made)
 
 
 def bart() -> Any:
-    sizes = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in SIDES.items()}
+    sizes: dict[str, Any] = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in SIDES.items()}
     config = transformers.BartConfig(d_model=32, decoder_start_token_id=2, forced_eos_token_id=2, **sizes, **WORDS)
     return transformers.BartForConditionalGeneration(config)
 
 
-SIDES = {"layers": 5, "ffn_dim": 48, "attention_heads": 2}
+START: dict[str, Any] = {"decoder_start_token_id": 0}
+SIDES: dict[str, Any] = {"layers": 5, "ffn_dim": 48, "attention_heads": 2}
 
 
 def t5() -> Any:
-    sizes = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 5, "num_heads": 2}
-    return transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, **WORDS, decoder_start_token_id=0))
+    sizes: dict[str, Any] = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 5, "num_heads": 2}
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, **WORDS, **START))
 
 
 def gpt2() -> Any:
