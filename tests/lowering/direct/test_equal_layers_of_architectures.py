@@ -27,7 +27,6 @@ def moe(config: type) -> Callable[[], Any]:
         "hidden_size": 32,
         "intermediate_size": 48,
         "num_attention_heads": 2,
-        "num_key_value_heads": 1,
     }
     made = config(
         num_hidden_layers=5,
