@@ -421,7 +421,7 @@ class Calls(Asking):
 
     def compare(self, found: Again, returned: Any, level: Level) -> None:
         """Notes where a module gave something else than what was expected of it, or asked it."""
-        call, index, pairs = found.call, Index({}, nameless=made_for_once(self.tracer)), []
+        call, index, pairs = found.call, Index({}, nameless=made_for_once(self.tracer), unknown=True), []
         alike = [form_of(ask) for ask in call.asks] == [form_of(ask) for ask in level.asks]
         if level.failed or not alike or not level.standing.is_kept():
             self.tracer.unequal = True

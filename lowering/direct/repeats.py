@@ -351,7 +351,8 @@ class Index:
     """Of each value of a run the one that stands for all that compute the same at a point, where some symbols are
     numbers; these by what they are, with the contents of small constants; and what the operators gave by what they were
     called with, in order. In one that is `closed`, what was taken over stands for itself, and what that is computed of
-    is not looked at. Constants with names in `nameless` are told by their contents, too."""
+    is not looked at. Constants with names in `nameless` are told by their contents, too, and with `unknown` types that
+    differ in sizes of which nothing is known are equal."""
 
     point: Mapping[Any, int]
     same: dict[Value, Value] = attrs.field(factory=dict)
@@ -364,6 +365,7 @@ class Index:
     empty: dict[int, tuple[Type, bool]] = attrs.field(factory=dict)
     closed: bool = False
     nameless: Container[str] = ()
+    unknown: bool = False
 
     def include(self, roots: Sequence[Value]) -> None:
         """Takes in what values are computed of."""
@@ -445,7 +447,8 @@ class Index:
         attributes = value.attributes
         if attributes and any(isinstance(each, Blob) for _, each in attributes):
             return None
-        return (value.op, tuple(map(id, inputs)), attributes and self.at(attributes), self.kind_at(value.type))
+        kind = self.kind_at(value.type) if self.unknown else self.type_at(value.type)
+        return (value.op, tuple(map(id, inputs)), attributes and self.at(attributes), kind)
 
     def key_of(self, met: Met, values: Sequence[Value]) -> Any:
         """The key of an operator that is called with tensors which hold these values."""

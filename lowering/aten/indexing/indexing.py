@@ -179,8 +179,8 @@ def aten_masked_fill(self: Value, mask: Value, value: Value | Number) -> Value:
 
 def aten_masked_select(self: Value, mask: Value) -> Value:
     """The elements where the mask holds, as a vector; self and mask broadcast."""
-    shape = broadcast_shape(self.shape, mask.shape)
-    return compress_rows(flat(expand(self, shape)), flat(expand(truth(mask), shape)))
+    rows, chosen = expand(self, mask.shape, mask), expand(truth(mask), self.shape, self)  # each to what both give
+    return compress_rows(flat(rows), flat(chosen))
 
 
 def aten_nonzero(self: Value) -> Value:

@@ -83,7 +83,7 @@ def test_what_a_block_changes_is_seen_and_put_back(change: str) -> None:
         assert not before.are_untouched()
     assert before.are_untouched()
     assert [list(each) for each in held] == [list(each) for each in copies]
-    assert bool(said) is (change in ("attribute", "list", "replaced", "set"))
+    assert bool(said) is (change in ("attribute", "list", "replaced", "set", "child"))
 
 
 @pytest.mark.parametrize("change", ["attribute", "weight", "child", "number"])
