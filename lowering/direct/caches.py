@@ -22,7 +22,7 @@ from torch.autograd import forward_ad
 
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
-from lowering.capture.inputs.alike import SIMPLE
+from lowering.capture.inputs.alike import SIMPLE, functions_of
 from lowering.capture.inputs.objects import (
     ASKED,
     Mark,
@@ -479,7 +479,8 @@ class Asking:
     def grounded(self) -> PythonState:
         """How what Python code may change stands that is around the model: the same as before if nothing changed."""
         if self.ground is None:
-            self.ground = PythonState.around(self.around, Shadow)
+            functions = functions_of(self.tracer.likes.classes)
+            self.ground = PythonState.around(self.around, functions, Shadow)
         elif not self.ground.is_kept():
             self.ground = self.ground.renewed(None)
         return self.ground

@@ -74,12 +74,14 @@ class Below:
 @attrs.frozen(eq=False)
 class Likes:
     """The modules of a model that are like another one: their `numbers`, by identity, which those have in common that
-    are equal but for their weights; and the simple attributes in which modules of one class differ. `below` has what
-    those are made of that were called: most are inside one that is taken over, and never are. `compared` has the
-    differences that were looked at. `running` is empty but while a model runs, and tells what its modules call then."""
+    are equal but for their weights; the `classes` of these and of what is below them; and the simple attributes in
+    which modules of one class differ. `below` has what those are made of that were called: most are inside one that is
+    taken over, and never are. `compared` has the differences that were looked at. `running` is empty but while a model
+    runs, and tells what its modules call then."""
 
     numbers: Mapping[int, int] = {}
     chosen: Sequence[torch.nn.Module] = ()
+    classes: Sequence[type] = ()
     different: Sequence[tuple[type, str]] = ()
     below: dict[int, Below] = attrs.field(factory=dict)
     compared: dict[tuple[int, int], frozenset[tuple[int, str]] | None] = attrs.field(factory=dict)
@@ -131,7 +133,9 @@ def likes_of(given: Parts) -> Likes:
     several = {each: found[id(each)] for each in modules if is_composite(each)}
     often = Counter(several.values())
     chosen = [each for each, number in several.items() if often[number] > 1]
-    return Likes({id(each): several[each] for each in chosen}, chosen, different(parts_of(chosen)))
+    parts = parts_of(chosen)
+    kinds = list(dict.fromkeys(map(type, parts)))
+    return Likes({id(each): several[each] for each in chosen}, chosen, kinds, different(parts))
 
 
 def parts_of(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import is_
 from types import FunctionType, MethodType, ModuleType
@@ -23,7 +23,7 @@ from lowering.capture.inputs.contents import Contents
 from lowering.capture.inputs.drawing import comparable
 from lowering.capture.inputs.states import held_inside, held_state, keeps_state, same_held
 from lowering.capture.inputs.surroundings import BOUND, OURS, TABLES, Surroundings, is_users, may_change
-from lowering.capture.inputs.variables import Variable, is_filled, names_in
+from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
 
 PLAIN = frozenset((bool, int, float, str, type(None)))
 LEFT_OUT = (torch.Tensor, type, ModuleType)
@@ -32,13 +32,16 @@ LEFT_OUT = (torch.Tensor, type, ModuleType)
 
 @attrs.frozen(eq=False)
 class PythonState:
-    """How all that stands at a moment: the `contents` of lists, dicts and sets, variables with what each held,
-    generators and counters with where each stood, and where those that all draw from stood (`drawn`), if that is asked;
-    `met` are the objects on the way. With `outer`, only what that does not have: another one, of what runs around and
-    began before."""
+    """How all that stands at a moment: the `contents` of lists, dicts and sets, variables with what each held, of
+    global ones also what their names hold by the dict in which they are (`named`), and the rest (`cells`), generators
+    and counters with where each stood, and where those that all draw from stood (`drawn`), if that is asked; `met` are
+    the objects on the way. With `outer`, only what that does not have: another one, of what runs around and began
+    before."""
 
     contents: Contents
     variables: Sequence[tuple[Variable, Any]]
+    named: Sequence[tuple[Mapping[str, Any], Sequence[str], Sequence[Any]]]
+    cells: Sequence[tuple[Variable, Any]]
     drawing: Sequence[tuple[Any, Any]]
     drawn: Any
     apart: type
@@ -46,12 +49,16 @@ class PythonState:
     outer: PythonState | None
 
     @classmethod
-    def around(cls, around: Surroundings, apart: type) -> PythonState:
-        """What is around a model as it stands, but for where those generators stand that all draw from. What is `apart`
-        in a dict is not of it: it stands there for a while only."""
-        variables = [each for _, each in around.variables]
+    def around(cls, around: Surroundings, functions: Iterable[FunctionType], apart: type) -> PythonState:
+        """What is around a model and what these functions of its modules read, as it stands, but for where those
+        generators stand that all draw from. What is `apart` in a dict is not of it: it stands there for a while."""
+        variables = {(id(each.where), each.name): each for _, each in around.variables}
+        for function in functions:
+            for each in plain_variables_of(function):
+                variables.setdefault((id(each.where), each.name), each)
         known = [each for _, each, _ in (*around.contents, *around.drawing)]
-        return cls.now([known, [each.now for each in variables], os.environ], {}, variables, [], apart, None, False)
+        held = list(variables.values())
+        return cls.now([known, [each.now for each in held], os.environ], {}, held, [], apart, None, False)
 
     @classmethod
     def of(cls, given: Any, apart: type, outer: PythonState, draws: bool) -> PythonState:
@@ -69,7 +76,10 @@ class PythonState:
         drawing += [each for each in others if type(each) not in CONTAINERS]
         states = [(each, held_state(each)) for each in drawing]
         held = [(each, each.now) for each in (*variables, *slots)]
-        return cls(Contents.of(containers), held, states, drawn_of_all() if draws else None, apart, met, outer)
+        named, cells = names_by_dict(held), [each for each in held if not isinstance(each[0].where, dict)]
+        return cls(
+            Contents.of(containers), held, named, cells, states, drawn_of_all() if draws else None, apart, met, outer
+        )
 
     def renewed(self, outer: PythonState | None) -> PythonState:
         """How the same stands now, and what it reaches now."""
@@ -87,7 +97,8 @@ class PythonState:
         """Whether all still stands so but for what is in the outer one."""
         return (
             (self.contents.are_untouched() or not any(is_other(now, before) for now, before in self.parts()))
-            and all(variable.now is held for variable, held in self.variables)
+            and all(all(map(is_, map(known.get, names), held)) for known, names, held in self.named)
+            and all(each.now is held for each, held in self.cells)
             and all(same_held(each, held_state(each), state) for each, state in self.drawing)
             and (self.drawn is None or drawn_of_all() == self.drawn)
         )
@@ -110,6 +121,20 @@ def drawn_of_all() -> Any:
     inner = state["state"]
     told = (inner["pos"], int(inner["key"][0])) if state["bit_generator"] == "MT19937" else comparable(inner)
     return words[0], words[-1], gauss, told, state["has_gauss"], state["gauss"]
+
+
+def names_by_dict(
+    variables: Iterable[tuple[Variable, Any]],
+) -> list[tuple[Mapping[str, Any], list[str], list[Any]]]:
+    """(dict, names in it, what they hold) of the global ones among some variables: all of a dict are looked at in one
+    go. What is not there holds None."""
+    found: dict[int, tuple[Mapping[str, Any], list[str], list[Any]]] = {}
+    for variable, held in variables:
+        if isinstance(variable.where, dict):
+            _, names, values = found.setdefault(id(variable.where), (variable.where, [], []))
+            names.append(variable.name)
+            values.append(None if held is ABSENT else held)
+    return list(found.values())
 
 
 def is_other(now: Sequence[Any], before: Sequence[Any]) -> bool:
@@ -188,6 +213,16 @@ def variables_of(function: FunctionType) -> list[Variable]:
         numbers = [name for name in names if type(held[name]) in PLAIN]
         found += [Variable(name, held, held[name]) for name in names if name in numbers or may_change(held[name])]
     return found
+
+
+def plain_variables_of(function: FunctionType) -> list[Variable]:
+    """The variables around a function, and the global ones that it names, which hold a number, a text, or a list, dict
+    or set; whosever code it is."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found = [Variable(name, cell, cell.cell_contents) for name, cell in cells if is_filled(cell)]
+    known = function.__globals__
+    found += [Variable(name, known, known[name]) for name in names_in(function.__code__) if name in known]
+    return [each for each in found if type(each.held) in PLAIN or type(each.held) in CONTAINERS]
 
 
 @lru_cache(maxsize=1 << 10)
