@@ -22,7 +22,7 @@ from torch.autograd import forward_ad
 
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
-from lowering.capture.inputs.alike import SIMPLE, functions_of
+from lowering.capture.inputs.alike import INEXACT, SIMPLE, functions_of
 from lowering.capture.inputs.objects import (
     ASKED,
     Mark,
@@ -173,7 +173,7 @@ class Level:
 def require_asked_only(parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
     """Raises Unmatched where modules may see of an object more than what is noted."""
     classes = tuple(dict.fromkeys(map(type, parts))) if objects else ()
-    if not all(is_asked_only(type(each), classes) for each in objects):
+    if not all(is_asked_only(type(each), classes) for each in objects) or identity_tells(classes):
         raise Unmatched
 
 
@@ -305,10 +305,8 @@ class Asking:
             return (kind, *[self.key_of(each, tensors, objects, values) for each in given])
         if kind is dict:
             return (kind, *[(n, self.key_of(each, tensors, objects, values)) for n, each in given.items()])
-        if kind is float or kind is complex:
-            return (kind, repr(given))
         if isinstance(given, SIMPLE):
-            return (kind, given)
+            return (kind, repr(given) if kind in INEXACT else given)
         if kind in SIZES:
             return (kind, given.node.expr)
         if isinstance(given, torch.Tensor) and id(given) in self.tracer.names:
@@ -333,7 +331,7 @@ class Asking:
         gathered."""
         for name, held in given.__dict__.items():
             if isinstance(held, SIMPLE):
-                yield name, held
+                yield name, type(held), repr(held) if type(held) in INEXACT else held
             elif self.is_object(held):
                 yield name, self.object_key(held, objects)
             elif type(held) is not Shadow:
@@ -350,8 +348,7 @@ class Asking:
             return held
         kind = type(held)
         inside = held.values() if kind is dict else held if kind is list else ()
-        plain = kind in ASKED and not any(isinstance(each, torch.Tensor) for each in inside)
-        if plain and not identity_tells(tuple(dict.fromkeys(map(type, self.levels[0].module.modules())))):
+        if kind in ASKED and not any(isinstance(each, torch.Tensor) for each in inside):
             return ASKED[kind].of(held, partial(self.asked_of, holder, name), self.fail)
         self.fail()
         return held

@@ -102,7 +102,10 @@ READ = (
     "y = y + c.tensors.get(s.i, 0)", "y = y + c.tensors.get(0, 0)", "e = c.entries[s.i]; e.number = e.number + 1",
     "y = y + (1 if c.entries[s.i] is c.entries[0] else 2)", "y = y + bool(c.done)", "y = y + dict(c.flags).get(s.i, 0)",
     "t = (*c.items,); y = y + t[s.i]", "y = y + (1 if c.items == [1.0] * len(c.items) else 5)",
-    "for each in c.items: y = y + each",
+    "for each in c.items: y = y + each", "y = y + (1 if type(c.items) == list else 2)",
+    "y = y + (1 if type(c.entries[s.i]).__name__ == 'Entry' else 2)", "y = y + (id(c.items) == id(c.items[:]))",
+    "y = y + (1 if c.entries[0] == c.entries[s.i] else 2)", "y = y + {c.entries[0]: 1}.get(c.entries[s.i], 2)",
+    "y = y + len(repr(c.entries[s.i])) * 0 + len(f'{c.items}')", "y = y + (3 if c.items.__class__ is list else 4)",
 )  # fmt: skip
 CHANGED = (
     "c.flags[{i}] = True", "c.items[{i}] = 2.0", "c.items[0] = 3.0", "c.inner.factor = 2.0", "c.factor = 2.0",

@@ -237,7 +237,9 @@ def containers_in(parts: Sequence[torch.nn.Module], own: Sequence[Mapping[str, A
 def state_of(own: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of one module by what they are compared by, but for a `forward` of its own."""
     return {
-        name: each if type(each) in SIMPLE or issubclass(type(each), SIMPLE) else Same(each)
+        name: (kind, repr(each) if kind in INEXACT else each)
+        if (kind := type(each)) in SIMPLE or issubclass(kind, SIMPLE)
+        else Same(each)
         for name, each in own.items()
         if name != "forward"
     }
@@ -254,7 +256,7 @@ class Same:
         if not isinstance(other, Same):
             return False
         one, two = (as_told(each) for each in (self.held, other.held))
-        return one is two or (is_plain(one) and is_plain(two) and one == two)
+        return one is two or (is_plain(one) and is_plain(two) and plainly(one) == plainly(two))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -264,6 +266,22 @@ def as_told(held: Any) -> Any:
     if type(held) is not functools.partial or held.__dict__:
         return held
     return (f"partial of {id(held.func)}", *held.args, *chain.from_iterable(held.keywords.items()))
+
+
+def exactly(held: Any) -> Any:
+    """Equal for simple values of one type that are the same, which 1 and 1.0, and 0.0 and -0.0, are not."""
+    kind = type(held)
+    return (kind, repr(held) if kind in INEXACT else held)
+
+
+INEXACT = (float, complex)
+"""Types whose equal numbers may differ in the sign of a zero."""
+
+
+def plainly(held: Any) -> Any:
+    """Equal for tuples, lists or dicts of one kind with the same simple content."""
+    pairs = held.items() if type(held) is dict else enumerate(held)
+    return (type(held), [(exactly(name), exactly(each)) for name, each in pairs])
 
 
 def is_plain(held: Any) -> bool:

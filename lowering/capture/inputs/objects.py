@@ -11,7 +11,7 @@ import dis
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -249,12 +249,24 @@ class Item:
         own = vars(self)
         if isinstance(getattr(own["held of"], name), (*SIMPLE, torch.Tensor)):
             return own["call of"]((own["place of"], name), {})
-        own["failed of"]()
-        return getattr(own["held of"], name)
+        return getattr(self.itself(), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.itself(), name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return self.itself() == without_marks(other)
+
+    def __hash__(self) -> int:
+        return hash(self.itself())
+
+    def __repr__(self) -> str:
+        return repr(self.itself())
+
+    def itself(self) -> Any:
+        """The object, of which something is asked that is not noted."""
         vars(self)["failed of"]()
-        setattr(vars(self)["held of"], name, value)
+        return vars(self)["held of"]
 
 
 def methods_of(cls: type) -> list[str]:
@@ -296,21 +308,39 @@ def names_read_by(modules: tuple[type, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 10)
 def identity_tells(modules: tuple[type, ...]) -> bool:
-    """Whether modules of these classes may ask whether two objects are one of which none is a class, a function, or
-    None and such."""
+    """Whether modules of these classes may ask what tells an object from one that stands for it: its class by `type`,
+    its `id`, or whether it is another object that is no function, None or such."""
     for function in functions_called(modules):
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         around = {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
-        for code in codes_inside(function.__code__):
-            for before, each in itertools.pairwise(dis.get_instructions(code)):
-                known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": around}.get(before.opname, {})
-                held = before.argval if before.opname == "LOAD_CONST" else known.get(before.argval, ABSENT)
-                if each.opname == "IS_OP" and not isinstance(held, SINGLE):
-                    return True
+        known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": around}
+        if any(tells_apart(code, known) for code in codes_inside(function.__code__)):
+            return True
     return False
 
 
-SINGLE = (type(None), bool, type(Ellipsis), type, types.FunctionType)
+def tells_apart(code: types.CodeType, known: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a code may ask that, where variables hold what is known of them by the step that reads one. A module may
+    ask for its own class."""
+    steps = list(dis.get_instructions(code))
+    itself = [code.co_varnames[:1] == ("self",) and each.argval == "self" for each in steps]
+    for place, each in enumerate(steps):
+        asks = each.opname == "LOAD_GLOBAL" and each.argval in APART
+        if asks and not (itself[place + 1] and steps[place + 2].opname in CALLING):
+            return True
+        if each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval == "__class__" and not itself[place - 1]:
+            return True
+        if each.opname == "IS_OP":
+            before = steps[place - 1]
+            by_name = known.get(before.opname, {}).get(before.argval, ABSENT)
+            if not isinstance(before.argval if before.opname == "LOAD_CONST" else by_name, SINGLE):
+                return True
+    return False
+
+
+CALLING = ("PRECALL", "CALL")
+SINGLE = (type(None), bool, type(Ellipsis), types.FunctionType)
+APART = frozenset(("type", "id"))
 
 
 def codes_inside(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -370,7 +400,7 @@ def name_handed_over(steps: Sequence[dis.Instruction]) -> str | None:
     name, *rest = [*itertools.islice(of_variable, 3)]
     count = 3 if len(rest) == 2 and rest[0].opname in (*PLAIN, "LOAD_CONST") else 2
     call = rest[count - 2] if len(rest) >= count - 1 else name
-    whole = call.opname in ("PRECALL", "CALL") and call.arg == count
+    whole = call.opname in CALLING and call.arg == count
     return name.argval if whole and name.opname == "LOAD_CONST" and isinstance(name.argval, str) else None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import dataclasses
+import math
 import os
 import threading
 import types
@@ -70,6 +71,7 @@ class Handed:
         self.inner = Inner()
         self.entries = [Inner()]
         self.is_on = False
+        self.factor, self.zero = 1, 0.0
 
     def given(self, x: Any, _number: int) -> Any:
         return x
@@ -144,6 +146,18 @@ KINDS: dict[str, tuple[Read, Change]] = {
         lambda m, h, s, on: os.environ.__setitem__("IRKIT_TEST", str(int(on))),
     ),
     "attribute of what is handed": (lambda s, h: h.is_on, lambda m, h, s, on: setattr(h, "is_on", on)),
+    "type of a number of it": (
+        lambda s, h: isinstance(h.factor, float), lambda m, h, s, on: setattr(h, "factor", 1.0 if on else 1),
+    ),
+    "sign of a zero of it": (
+        lambda s, h: math.copysign(1, h.zero) < 0, lambda m, h, s, on: setattr(h, "zero", -0.0 if on else 0.0),
+    ),
+    "sign of a zero of the layer": (
+        lambda s, h: math.copysign(1, s.zero) < 0, lambda m, h, s, on: setattr(s, "zero", -0.0 if on else 0.0),
+    ),
+    "types in a list of the layer": (
+        lambda s, h: isinstance(s.listed[0], float), lambda m, h, s, on: setattr(s, "listed", [1.0 if on else 1]),
+    ),
     "dict of it": (lambda s, h: h.flags.get("is"), lambda m, h, s, on: h.flags.update({"is": on})),
     "whether it is in a dict of it": (
         lambda s, h: "is" in h.flags,
@@ -179,7 +193,7 @@ class Layer(torch.nn.Module):
         super().__init__()
         self.inner = torch.nn.Linear(80, 80)
         self.number, self.held, self.shared, self.own = number, held, shared, False
-        self.ask = KINDS[kind][0]
+        self.ask, self.zero, self.listed = KINDS[kind][0], 0.0, [1]
 
     def forward(self, x: Any, handed: Handed) -> Any:
         x = handed.given(torch.relu(self.inner(x)), self.number)
