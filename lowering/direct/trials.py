@@ -499,7 +499,7 @@ def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) ->
 
 
 def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:
-    """The same, guard_widened to a point at which another run gave the same, with the conditions of that one there."""
+    """The same, widened to a point at which another run gave the same, with the conditions of that one there."""
     where = f"at {next(iter(point.values()))}" if len(point) == 1 else "there"
     found = found.noting(point, f"is allowed: traced {where}, {how}")
     here = being_at(point)
