@@ -196,7 +196,7 @@ def run_once(
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
-        returned = module(*args, **kwargs)
+        returned = called(tracer, module, args, kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
         arguments = arguments_left(inputs.given)
         spent = begun.leaves.spent() if training.records else ()
@@ -217,6 +217,19 @@ def run_once(
     changed = (*begun.in_words(attributes), *noted)
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
     return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
+
+
+def called(tracer: Tracer, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What the model returns. Raises what ended its run also where torch, or the model, made something else of that."""
+    try:
+        returned = module(*args, **kwargs)
+    except Exception as error:
+        if tracer.asked.ended is not None:
+            raise tracer.asked.ended from error
+        raise
+    if tracer.asked.ended is not None:
+        raise tracer.asked.ended
+    return returned
 
 
 def tracer_for(

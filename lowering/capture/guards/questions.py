@@ -75,7 +75,8 @@ class Questions:
     `steps` which function of which whole number a logarithm is. `varying` are
     the names of which the first number that the model takes ends the run, since it would fix them; `stops` says that
     the first number or choice of any sizes does, in code that does not keep them. `operators` says how many operators
-    are being met, one inside another, `raised` the first error of one that the model called, and where.
+    are being met, one inside another, `raised` the first error of one that the model called, and where; `ended` is what
+    was raised to end the run, of which code of torch's in C++ makes an error of its own.
     """
 
     line: Callable[[], str]
@@ -93,6 +94,7 @@ class Questions:
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     laid: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
+    ended: BaseException | None = None
     own: set[Any] = attrs.field(factory=set)
     told: list[Any] = attrs.field(factory=list)
     silent: bool = False
@@ -147,7 +149,8 @@ class Questions:
         self.condition(told, True)
         within = self.inside or self.moved or self.assumed or self.asked_for_tracer
         if not within and getattr(size, "name", "") in self.varying and told in self.kept:
-            raise Taken(size.name, self.line(), self.code())
+            self.ended = Taken(size.name, self.line(), self.code())
+            raise self.ended
         self.choose(size)
 
     def choose(self, size: Any) -> None:
@@ -156,7 +159,8 @@ class Questions:
         place = self.fixed[size] = self.code()
         ends = self.stops and not (self.inside or self.moved or self.assumed)
         if ends and all(place is not each for each in self.keeps or ()):
-            raise Chosen(place, size)
+            self.ended = Chosen(place, size)
+            raise self.ended
 
     def untold(self, text: str) -> None:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""
