@@ -455,7 +455,8 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         if tuple([getattr(v, "type", None) for v in raw]) != entry.types:
             return None  # a converter that looks at more than types
         name = tracer.name(met.func)
-        new = tracer.stamped({v: v.type for v in raw}, tracer.origin(info.text, name))
+        refined = dict(zip(raw, entry.types, strict=True))  # the very types, of which more is known than of equal ones
+        new = tracer.stamped(refined, tracer.origin(info.text, name))
         results = tuple(new[v] for v in raw)
         record(tracer, met, values, results, name, entry.conditions or ())
         tracer.first_met(results)
