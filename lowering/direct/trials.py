@@ -44,7 +44,7 @@ from lowering.capture.same_numbers import bare, same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
 from lowering.direct.points import none_takes, points_apart, points_around
-from lowering.direct.repeats import Index
+from lowering.direct.repeats import equal_at, unlike_at
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
@@ -488,7 +488,7 @@ def agreement(low: Lowered, other: Run, point: Sizes, moved: Iterable[Sizes]) ->
     again = bare(there.watched.whole)
     if equal_at(point, graph, again) or again == graph:  # weights are read last
         return SAME
-    agree = numbers_agree(graph, again, other, there, moved)
+    agree = numbers_agree(graph, again, other, there, moved, unlike_at(point, graph, again, len(theirs)))
     return "the model takes another way, and the results agree" if agree else ""
 
 
@@ -540,7 +540,7 @@ def gives_the_same(found: Found, other: Run) -> bool:
         if contents(first, ours) is not contents(other, theirs):
             return False
     refuse_unsaid(other.tracer, new)
-    return True
+    return other.tracer.index.stand_for_the_same(other.tracer.record, first.tracer.record)
 
 
 def writes_or_checks(run: Run) -> bool:
@@ -559,21 +559,13 @@ def contents(run: Run, tensor: Traced) -> Value:
     return run.tracer.read(run.tracer.handle(tensor))
 
 
-def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:
-    """Whether two graphs over the same parameters compute the same of them where names have the sizes of a point."""
-    if graph.params != other.params or len(graph.results) != len(other.results):
-        return False
-    index = Index({dims.symbol(name): size for name, size in point.items()})
-    index.include((*graph.results, *other.results))
-    pairs = zip(graph.results, other.results, strict=True)
-    return all(index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type) for a, b in pairs)
-
-
-def numbers_agree(graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes]) -> bool:
+def numbers_agree(
+    graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes], telling: Sequence[int]
+) -> bool:
     """Whether two graphs give the same numbers for the leaves and the state of a run, and at the sizes of `moved`."""
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
     fits = len(there.initial_state) + len(known) == len(graph.params) == len(other.params)
-    return fits and same_numbers(graph, other, known, moved, there.initial_state.values())
+    return fits and same_numbers(graph, other, known, moved, there.initial_state.values(), telling)
 
 
 def sizes_beside(found: Found, other: Run, point: Sizes) -> Iterator[Sizes]:
