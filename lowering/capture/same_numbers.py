@@ -4,6 +4,7 @@ arrays of other sizes."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import attrs
 import numpy as np
@@ -28,8 +29,8 @@ def same_numbers(
     for others like them, and with every other one zero; and the first one tensors of the very types that it promises on
     the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone. What
     calls go on from, `state`, comes before these arrays, with numbers near to its own: averages of squares are not
-    below 0. Results at places that are `telling`, truth values, must have been either: one that is false each time
-    tells nothing. Where one graph hangs on integers on which the other does not, these are drawn more often."""
+    below 0. Results at places that are `telling`, truth values that hang on numbers, must have been either: one that is
+    false each time tells nothing. Where one graph hangs on integers and the other does not, more of them are drawn."""
     generator = np.random.default_rng(0)
     arrays = [*(array_of(as_pairs(t) if t.is_complex() else t) for t in state), *leaves]
 
@@ -40,14 +41,15 @@ def same_numbers(
     apart = [
         array for array, p, q in zip(arrays, graph.params, other.params, strict=True) if (p in ours) != (q in theirs)
     ]
+    asked = [place for place in telling if any(map(partial(hangs_on_any, arrays, place), (graph, other)))]
     seen: set[tuple[int, bool]] = set()
     for pair in draws_for(apart):
         feeds = [drawn(array, i, pair[i % 2]) for i, array in enumerate(arrays)]
         given, again = evaluate(graph, feeds), evaluate(other, feeds)
         if not all(close(np.asarray(a), np.asarray(b)) for a, b in zip(given, again, strict=True)):
             return False
-        seen |= {(place, bool(given[place])) for place in telling}
-    if len(seen) < 2 * len(telling):
+        seen |= {(place, bool(given[place])) for place in asked}
+    if len(seen) < 2 * len(asked):
         return False
     for sizes in moved:
         try:
@@ -61,6 +63,12 @@ def same_numbers(
         if given is not None and again is not None and not all(map(close, given, again)):
             return False
     return True
+
+
+def hangs_on_any(arrays: Sequence[np.ndarray], place: int, graph: Graph) -> bool:
+    """Whether a result of a graph hangs on numbers of any of its arrays: some may be empty."""
+    reached = set(walk.post_order((graph.results[place],)))
+    return any(value in reached and array.size for value, array in zip(graph.params, arrays, strict=True))
 
 
 def results_or_none(graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray] | None:

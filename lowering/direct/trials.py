@@ -32,6 +32,7 @@ from lowering.capture.guards.at_points import (
     is_either,
     is_equation,
     is_fixing,
+    is_required,
     only_at,
     texts,
 )
@@ -64,7 +65,7 @@ MORE, MOST = 3, 4
 class Found:
     """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried; where
     `branching`, with the ways that the model takes at small sizes where it computes something else. At the points in
-    `raised` the model itself raises, of which a note tells."""
+    `raised` the model itself raises."""
 
     run: Run
     guards: tuple[Guard, ...]
@@ -77,8 +78,8 @@ class Found:
     def raises_at(self, point: Sizes) -> bool:
         """Whether the model raises at a point: it was found to, or comes to an operator that torch refuses there before
         it asks anything else that is other there."""
-        first = next(iter(guards_refusing(self.guards, point)), None)
-        refused = first is not None and first.expr in self.run.tracer.asked.refused
+        first, asked = next(iter(guards_refusing(self.guards, point)), None), self.run.tracer.asked
+        refused = first is not None and (first.expr in asked.refused or is_required(first, asked, point))
         return refused or {name: point[name] for name in self.run.request.hints} in self.raised
 
     def noting(self, point: Sizes, what: str) -> Found:
@@ -330,7 +331,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, **ways)
         how = SAME if gives_the_same(found, other) else ""
     except Exception as error:
-        if to_tell and not isinstance(error, IrkitError):
+        if not isinstance(error, IrkitError):
             found = attrs.evolve(found, raised=(*found.raised, there))
         return refused_with(found, point, error, to_tell), False
     if not how:
@@ -417,7 +418,9 @@ def with_way(
     if there in found.raised:
         return found
     if found.raises_at(point) or none_takes(asked, point, [guard.expr for guard in against]):
-        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
+        return attrs.evolve(
+            found, notes=(*found.notes, f"what the model does at {at} is refused: an operator takes no such size")
+        )
     how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer, "keep_sizes": asked.keeps}
     try:
         if request.deciding.modules:  # each of which is run for all its ways: a plain run tells sooner that it raises

@@ -123,3 +123,18 @@ def test_what_a_way_requires_of_its_number_is_asked_of_that() -> None:
     for refused in ((torch.ones(1, 2), one, -other, y), (torch.ones(3, 2), -one, other, y)):
         with pytest.raises((IrkitError, RuntimeError)):
             program(*refused)
+
+
+def test_a_condition_on_data_that_is_never_true_does_not_tell_that_ways_agree() -> None:
+    def model(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        large = k.sum() > 5 if x.shape[0] != 1 else k.max() > 5
+        return x * 2 if large else x
+
+    args = (torch.ones(5, 2), torch.tensor([1, 2]))
+    program = irkit.to_onnx(model, args, dynamic_shapes=({0: "n"}, None))
+    given = torch.ones(1, 2), torch.tensor([-9, 6])
+    try:
+        found = program(*given)
+    except IrkitError:
+        return
+    assert torch.equal(found, model(*given))
