@@ -434,8 +434,8 @@ def with_way(
         if any(way.where == sympy.And(*where) for way in found.ways):
             return found
     except Exception as error:  # models raise anything; what ONNX cannot say raises Unsupported
-        said = error.what if isinstance(error, IrkitError) else first_line(error)
-        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: {said}"))
+        told = f"what the model does at {at} is refused: {said_of(error)}"
+        return attrs.evolve(found, notes=(*found.notes, told))
     kept = [guard for guard in found.guards if not is_of_one(guard, found, other)]
     apart = [guard for guard in found.guards if is_of_one(guard, found, other)]
     if len(apart) * len(where) > MOST_APART:
@@ -497,8 +497,12 @@ def agreement(low: Lowered, other: Run, point: Sizes, moved: Iterable[Sizes]) ->
 
 def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) -> Found:
     """The same without a point at which the model, or its capture, raises; with a note on that, if it is to be told."""
-    said = error.what if isinstance(error, IrkitError) else first_line(error)
-    return refused(found.noting(point, f"is refused: {said}") if to_tell else found, point, error)
+    return refused(found.noting(point, f"is refused: {said_of(error)}") if to_tell else found, point, error)
+
+
+def said_of(error: Exception) -> str:
+    """What an error says."""
+    return error.what if isinstance(error, IrkitError) else first_line(error)
 
 
 def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:
