@@ -185,7 +185,7 @@ class Outcome:
 def symbols_of_data(plain: Sequence[Any]) -> frozenset[Any]:
     """The symbols of numbers that only data tells among what an operator is called with beside tensors."""
     found = (symbol for each in plain if isinstance(each, sympy.Basic) for symbol in each.free_symbols)
-    return frozenset(symbol for symbol in found if is_unbacked(symbol.name))
+    return frozenset(symbol for symbol in found if is_unbacked(str(symbol)))
 
 
 @attrs.frozen(eq=False)
@@ -479,6 +479,13 @@ class Index:
                 return False
         return True
 
+    def by_one_operator(self, a: Value, b: Value) -> bool:
+        """Whether two values are computed by the same operator at the point, with as many operands."""
+        if a.op != b.op or a.op in (PARAM, CONSTANT) or a.bodies or b.bodies:
+            return False
+        given = [each is None for each in a.inputs] == [each is None for each in b.inputs]
+        return given and self.at(a.attributes) == self.at(b.attributes) and self.type_at(a.type) == self.type_at(b.type)
+
     def key_of(self, met: Met, values: Sequence[Value]) -> Any:
         """The key of an operator that is called with tensors which hold these values."""
         return met.content([self.same.get(v, v) for v in values], self.at(met.plain))
@@ -531,11 +538,27 @@ def unlike_at(point: Mapping[str, int], graph: Graph, other: Graph, count: int) 
         return list(places)
     index = Index({dims.symbol(name): size for name, size in point.items()})
     index.include((*graph.results, *other.results))
+    shared = {*walk.post_order(graph.results)} & {*walk.post_order(other.results)}
+    drawn = {value: value for value in shared if is_random(value)}
+    return [place for place in places if not computed_alike(index, graph.results[place], other.results[place], drawn)]
 
-    def alike(a: Value, b: Value) -> bool:
-        return index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type)
 
-    return [place for place in places if not alike(graph.results[place], other.results[place])]
+def computed_alike(index: Index, one: Value, two: Value, drawn: dict[Value, Value]) -> bool:
+    """Whether two values are the same at the point of an index, or computed by the same operators of such that are; of
+    random ones each stands for one of the other graph, as those that were `drawn` do."""
+    pending, seen = [(one, two)], set[tuple[Value, Value]]()
+    while pending:
+        a, b = pending.pop()
+        same = index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type)
+        if same or (a, b) in seen:
+            continue
+        seen.add((a, b))
+        if not index.by_one_operator(a, b):
+            return False
+        if is_random(a) and (drawn.setdefault(a, b) is not b or drawn.setdefault(b, a) is not a):
+            return False
+        pending += [(a, b) for a, b in zip(a.inputs, b.inputs, strict=True) if a is not None and b is not None]
+    return True
 
 
 RESHAPING = ("Reshape", "Expand", "Tile", "Cast", "Identity")
