@@ -233,7 +233,7 @@ def test_what_a_model_kept_of_its_capture_says_so_when_it_is_used() -> None:
 
 
 def noisy(x: torch.Tensor) -> torch.Tensor:
-    wide = x.repeat(2, 1) if x.shape[0] > 1 else x.repeat(2, 1)
+    wide = x.repeat(2 if x.shape[0] > 1 else 1 + 1, 1)
     first, second = torch.randn(wide.shape), torch.rand(wide.shape)
     return (wide + first).cumsum(0) * second
 
