@@ -226,7 +226,7 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False, 
     names = () if for_tracer or request.lists_all else set(request.hints) - set(larger) - request.free
     ran = Ran(partial(run, request, sizes, known, for_tracer=for_tracer, after=after))
     try:
-        found, places = run_keeping(ran, frozenset(names))
+        found, places = run_keeping(ran, frozenset(names), [] if for_tracer else request.options.kept)
     except Alike:
         raise
     except Exception as error:
@@ -267,12 +267,12 @@ class Ran:
         return found
 
 
-def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
+def run_keeping(ran: Ran, varying: frozenset[str], known: list[Any]) -> tuple[Run, list[Any]]:
     """(a run, the globals of code in which sizes are kept for it, which makes numbers of them otherwise). A run ends at
     the first such number, and the next keeps sizes there; where that makes a number of the same one all the same, runs
-    end where one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
-    places: list[Any] = []
-    first: BaseException | None = None
+    end where one of a name is made. Raises Taken where that is no help. Begins with those `known`, and adds to them."""
+    places, begun = [*known], bool(known)
+    first: BaseException | None = Chosen(known[0], None) if known else None
     stops, chosen = True, set[Any]()
     while True:
         how = {"varying": varying, "stops": stops}
@@ -286,8 +286,9 @@ def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
             if all(told.code is not place for place in places):
                 first = first or told
                 places.append(told.code)
+                known.append(told.code)
                 continue
-            if not chosen:
+            if not chosen and not begun:
                 raise
         except Alike:
             raise
@@ -297,9 +298,10 @@ def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
                 continue
             if first is None:
                 raise
-            if not chosen:
+            if not chosen and not begun:
                 raise first  # noqa: B904 - without the sizes kept that is what the model does
-        places, first, stops, chosen = [], None, False, set()
+        known.clear()
+        places, first, stops, chosen, begun = [], None, begun, set(), False
 
 
 def top_of(known: Range) -> int:
@@ -350,8 +352,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
             found = attrs.evolve(found, ways=(*found.ways, way))
             return allowed(found, other, point, against, BRANCH), False
     if not how:
-        if to_tell:
-            found = found.noting(point, "is refused: the model computes something else then")
+        found = found.noting(point, "is refused: the model computes something else then") if to_tell else found
         return (refused(found, point, None) if not against else found), False
     return allowed(found, other, point, against, how), True
 
@@ -434,8 +435,7 @@ def with_way(
         if any(way.where == sympy.And(*where) for way in found.ways):
             return found
     except Exception as error:  # models raise anything; what ONNX cannot say raises Unsupported
-        told = f"what the model does at {at} is refused: {said_of(error)}"
-        return attrs.evolve(found, notes=(*found.notes, told))
+        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: {said_of(error)}"))
     kept = [guard for guard in found.guards if not is_of_one(guard, found, other)]
     apart = [guard for guard in found.guards if is_of_one(guard, found, other)]
     if len(apart) * len(where) > MOST_APART:
