@@ -80,12 +80,11 @@ def rewritten(function: Callable[..., Any]) -> RewrittenFunction:
 @attrs.frozen(eq=False)
 class Rewriting:
     """The decisions of a model that are rewritten so far; `loops` are those among them, and those that were, which are
-    a `for` over a size; `kept` is what each capture tells the next, in which code sizes are to be kept."""
+    a `for` over a size."""
 
     chosen: Callable[[Site], bool]
     sites: tuple[Site, ...] = ()
     loops: tuple[Site, ...] = ()
-    kept: list[Any] = attrs.field(factory=list)
 
     def reached(self, condition: Any) -> None:
         """Is told that the model decides: by data where `condition` is None, or hangs on data; by sizes otherwise, of

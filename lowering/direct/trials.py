@@ -226,7 +226,7 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False, 
     names = () if for_tracer or request.lists_all else set(request.hints) - set(larger) - request.free
     ran = Ran(partial(run, request, sizes, known, for_tracer=for_tracer, after=after))
     try:
-        found, places = run_keeping(ran, frozenset(names), [] if for_tracer else request.options.kept)
+        found, places = run_keeping(ran, frozenset(names))
     except Alike:
         raise
     except Exception as error:
@@ -267,12 +267,12 @@ class Ran:
         return found
 
 
-def run_keeping(ran: Ran, varying: frozenset[str], known: list[Any]) -> tuple[Run, list[Any]]:
+def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
     """(a run, the globals of code in which sizes are kept for it, which makes numbers of them otherwise). A run ends at
     the first such number, and the next keeps sizes there; where that makes a number of the same one all the same, runs
-    end where one of a name is made. Raises Taken where that is no help. Begins with those `known`, and adds to them."""
-    places, begun = [*known], bool(known)
-    first: BaseException | None = Chosen(known[0], None) if known else None
+    end where one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
+    places: list[Any] = []
+    first: BaseException | None = None
     stops, chosen = True, set[Any]()
     while True:
         how = {"varying": varying, "stops": stops}
@@ -286,9 +286,8 @@ def run_keeping(ran: Ran, varying: frozenset[str], known: list[Any]) -> tuple[Ru
             if all(told.code is not place for place in places):
                 first = first or told
                 places.append(told.code)
-                known.append(told.code)
                 continue
-            if not chosen and not begun:
+            if not chosen:
                 raise
         except Alike:
             raise
@@ -298,10 +297,9 @@ def run_keeping(ran: Ran, varying: frozenset[str], known: list[Any]) -> tuple[Ru
                 continue
             if first is None:
                 raise
-            if not chosen and not begun:
+            if not chosen:
                 raise first  # noqa: B904 - without the sizes kept that is what the model does
-        known.clear()
-        places, first, stops, chosen, begun = [], None, begun, set(), False
+        places, first, stops, chosen = [], None, False, set()
 
 
 def top_of(known: Range) -> int:
@@ -352,7 +350,8 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
             found = attrs.evolve(found, ways=(*found.ways, way))
             return allowed(found, other, point, against, BRANCH), False
     if not how:
-        found = found.noting(point, "is refused: the model computes something else then") if to_tell else found
+        if to_tell:
+            found = found.noting(point, "is refused: the model computes something else then")
         return (refused(found, point, None) if not against else found), False
     return allowed(found, other, point, against, how), True
 
@@ -435,7 +434,8 @@ def with_way(
         if any(way.where == sympy.And(*where) for way in found.ways):
             return found
     except Exception as error:  # models raise anything; what ONNX cannot say raises Unsupported
-        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: {said_of(error)}"))
+        told = f"what the model does at {at} is refused: {said_of(error)}"
+        return attrs.evolve(found, notes=(*found.notes, told))
     kept = [guard for guard in found.guards if not is_of_one(guard, found, other)]
     apart = [guard for guard in found.guards if is_of_one(guard, found, other)]
     if len(apart) * len(where) > MOST_APART:

@@ -41,8 +41,7 @@ class Options:
     of other domains on the example's numbers.
     `reached` hears of each question that the example answers, before it does; `decides` says whether code decides now
     whose ways at other sizes are to be branches; `declined` hears of the line that makes what no program has, before
-    that is refused; `kept` are the globals of code in which sizes are to be kept, as captures of the model before this
-    one found."""
+    that is refused."""
 
     registry: Registry
     strict: bool = False
@@ -54,7 +53,6 @@ class Options:
     reached: Callable[[Any], None] | None = None
     decides: Callable[[], bool] | None = None
     declined: Callable[[str], None] | None = None
-    kept: list[Any] = attrs.field(factory=list)
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
@@ -63,8 +61,7 @@ class Options:
         told = None if asked.progress is None else partial(asked.progress, "lower")
         hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined")]
         inner = (asked.live, asked.gradients, asked.kernels or {})
-        kept: list[Any] = getattr(asked.rewrite, "kept", [])
-        return cls(registry, asked.strict, told, asked.copy, *inner, *hearing, kept=kept)
+        return cls(registry, asked.strict, told, asked.copy, *inner, *hearing)
 
 
 @attrs.frozen(eq=False)
