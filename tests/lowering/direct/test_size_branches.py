@@ -353,6 +353,31 @@ def test_sizes_beyond_what_operators_take_are_no_reason_for_further_runs(
         program(torch.randn(2, 10))
 
 
+class Refusing(torch.nn.Module):
+    """Raises for fewer than three rows, behind something that it computes of them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.cumsum(0) * 2
+        if x.shape[0] < 3:
+            y = torch.cat((y, torch.ones(1, 9)))
+        return y
+
+
+def test_few_sizes_at_which_a_model_raises_are_told_by_plain_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is made then for the ways of its modules."""
+    runs: list[Any] = []
+    once = run.run_once
+    monkeypatch.setattr(run, "run_once", lambda *given: runs.append(given[0].deciding.modules) or once(*given))
+    program = irkit.to_onnx(Refusing(), (torch.randn(5, 4),), dynamic_shapes=({0: "rows"},), rewrite=True)
+    assert not any(runs)
+    assert any("rows = 2 is refused" in note for note in program.report.notes)
+    for rows in (1, 2):
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(rows, 4))
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(program(x), Refusing()(x))
+
+
 def test_a_size_that_an_operator_refuses_is_not_run_again() -> None:
     """The convolution of the way of the example has said so, and nothing else is asked of that size."""
     model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, (8, 1)), torch.nn.ReLU()).eval()
