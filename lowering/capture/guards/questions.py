@@ -66,7 +66,8 @@ class Questions:
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
     around. `shown` has the `torch.SymInt` of each dimension, `laid` one by which torch lays tensors out, `refused`
-    those conditions below whose least size torch was seen to refuse an operator, `own` those that something else than
+    those conditions below whose least size torch was seen to refuse an operator, `beyond` those of its own that others
+    of its sizes break, a greatest or a factor, `own` those that something else than
     an operator asked, `told` all since it was emptied, kept already or not. `reached` hears of each.
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
@@ -95,6 +96,7 @@ class Questions:
     laid: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
     ended: BaseException | None = None
+    beyond: set[Any] = attrs.field(factory=set)
     own: set[Any] = attrs.field(factory=set)
     told: list[Any] = attrs.field(factory=list)
     silent: bool = False
