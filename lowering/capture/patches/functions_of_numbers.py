@@ -33,7 +33,9 @@ def divided_numbers() -> Iterator[None]:
         **{name: functools.partialmethod(method_of, name) for name in COMPUTED},
     }
     of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
-    own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
+    own = {
+        "__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of, "__pow__": power_within,
+    }  # fmt: skip
     rounding = (torch.SymFloat, "rint", nearest_whole)
     with replaced_attributes(*of_both, rounding, *((torch.SymInt, name, method) for name, method in own.items())):
         yield
@@ -57,6 +59,23 @@ def bits_of(n: Any) -> Any:
     """n.bit_length(), where the way of capture computes it; that of the example elsewhere."""
     counted = getattr(n.node, "bit_length", None)
     return int(n.node.guard_int("", 0)).bit_length() if counted is None else counted()
+
+
+def power_within(n: Any, exponent: Any, modulus: Any = None) -> Any:
+    """pow(n, exponent, modulus) of an integer."""
+    if modulus is None:
+        return OWN_POWER(n, exponent)
+    if type(exponent) is not int or not 0 <= exponent <= MOST_FACTORS:
+        return NotImplemented
+    made = 1
+    for _ in range(exponent):
+        made = made * n % modulus
+    return made % modulus
+
+
+OWN_POWER = torch.SymInt.__pow__
+MOST_FACTORS = 8
+"""Of so many factors a remainder is still a dimension to read."""
 
 
 def rounded_whole(n: Any, digits: int | None = None) -> Any:

@@ -3,12 +3,14 @@ with a number that no longer varies, or with one of two sizes."""
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ FUNCTIONS = (
     "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod|tan|atan|sinh|cosh|expm1|exp2"
     "|erf|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
 )
-ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
+ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow|numel)\(")
 """A line that calls what makes numbers of sizes."""
 FLOATED = re.compile(rf"\bfloat\(|{ASKED.pattern}")
 """The same, or a line that makes floats, of data too, which operators may take as attributes."""
@@ -122,6 +124,55 @@ def plain_type(tensor: torch.Tensor, dtype: Any = None, *more: Any, **named: Any
 OWN_TYPE = torch.Tensor.type
 
 
+class Shape(tuple[Any, ...]):
+    """What stands for a torch.Size, which makes a number of how many elements there are: here that varies with the
+    sizes. Whoever asks for its class is told torch.Size, which has no classes below it."""
+
+    __class__ = property(lambda self: torch.Size)  # pyright: ignore[reportIncompatibleMethodOverride] - what isinstance asks
+
+    def numel(self) -> Any:
+        """The product of the sizes."""
+        return math.prod(self)
+
+    def returned(self) -> torch.Size:
+        """What a program returns for it."""
+        return torch.Size(self)
+
+    def __getitem__(self, place: Any) -> Any:
+        made = super().__getitem__(place)
+        return Shape(made) if isinstance(place, slice) else made
+
+    def __add__(self, other: Any) -> Any:
+        return Shape(tuple.__add__(self, tuple(other)))
+
+    def __repr__(self) -> str:
+        return repr(torch.Size(self))
+
+
+def shape_of(x: torch.Tensor) -> Any:
+    """x.shape; in a function that asks a shape for its number of elements, one that keeps sizes."""
+    return keeping_shape(OWN_SHAPE(x), sys._getframe(1).f_code)
+
+
+def size_of(x: torch.Tensor, *place: Any, **named: Any) -> Any:
+    """x.size(), as `shape_of`, or x.size(dim)"""
+    made = OWN_SIZE(x, *place, **named)
+    return keeping_shape(made, sys._getframe(1).f_code) if isinstance(made, torch.Size) else made
+
+
+def keeping_shape(shape: Any, code: types.CodeType) -> Any:
+    """A shape that keeps its sizes, where some vary and a function asks for `numel`."""
+    if "numel" not in code.co_names or not any(isinstance(each, torch.SymInt) for each in shape):
+        return shape
+    return shape if code.co_filename.startswith(TORCH) else Shape(shape)
+
+
+TORCH = str(Path(torch.__file__).parent)
+OWN_SHAPE: Any = vars(torch._C.TensorBase)["shape"].__get__
+OWN_SIZE: Any = torch.Tensor.size
+SHAPES = ((torch.Tensor, "shape", property(shape_of)), (torch.Tensor, "size", size_of))
+
+
 def length(value: Any) -> Any:
     """len, but of a tensor the size, which may vary."""
     tensor: Any = value.tensor if isinstance(value, OfTensor) else value
@@ -196,7 +247,7 @@ def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[
             added = {name: kept for name, kept in KEPT.items() if name not in names}
             changed.append((names, dict.fromkeys(added, ABSENT)))
             names.update(added)
-        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types):
+        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types, *SHAPES):
             yield
     finally:
         for names, before in reversed(changed):

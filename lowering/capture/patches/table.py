@@ -193,7 +193,8 @@ TABLE: tuple[Patch, ...] = (
         (
             "`int`, `float`, `len`, `min`, `max`, `sorted`, `math` and `numpy` in the modules of Python that the "
             "model's code stands in",
-            "`torch.LongTensor`, `IntTensor`, `FloatTensor`, `DoubleTensor` and `torch.Tensor.type`",
+            "`torch.LongTensor`, `IntTensor`, `FloatTensor`, `DoubleTensor`; `type`, `shape` and `size` of "
+            "torch.Tensor",
         ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",
@@ -205,7 +206,7 @@ TABLE: tuple[Patch, ...] = (
         "divided_numbers",
         (
             "`__divmod__`, `__rdivmod__`, `sqrt`, `log`, ... of torch.SymInt and torch.SymFloat, which have none",
-            "`__invert__`, `__round__` and `bit_length` of torch.SymInt",
+            "`__invert__`, `__round__`, `__pow__` and `bit_length` of torch.SymInt",
         ),
         "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
         "2.13",

@@ -41,7 +41,8 @@ def length_hinted(x: torch.Tensor) -> Any:
     """len(x), by which list(x) takes memory before it has the elements; None where the model itself asks."""
     if not x.dim() or not has_symbols(x.shape[0]) or not places_taken(x, iterates=True):
         return None
-    return x.shape[0].node.hint
+    size: Any = x.shape[0]
+    return size.node.hint
 
 
 def split_parts(x: torch.Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
@@ -64,9 +65,10 @@ def parts_of_one_size(x: torch.Tensor, dim: int, part_of: Callable[[Any], Any]) 
         return torch.sym_max((size + part_of(size) - 1) // part_of(size), 1)
 
     def part(place: int) -> torch.Tensor:
-        size = x.shape[dim]
+        size: Any = x.shape[dim]
         first = (place if place >= 0 else count(size) + place) * part_of(size)
-        return x.narrow(dim, first, torch.sym_min(part_of(size), size - first))
+        length: Any = torch.sym_min(part_of(size), size - first)
+        return x.narrow(dim, first, length)
 
     return taken_parts(x, dim, count, part)
 

@@ -38,7 +38,7 @@ TAKEN: dict[str, tuple[Function, int]] = {
     "the last": (lambda x: torch.unbind(x)[-1], 1),
     "the third": (lambda x: x.unbind(dim=-2)[2], 3),
     "the last but one": (lambda x: x.unbind()[-2], 2),
-    "of a list": (lambda x: list(x)[0] + list(x * 2)[-1], 1),
+    "of a list": (lambda x: list(x)[-1] + list(x * 2)[1], 2),
     "of a tuple": (lambda x: tuple(x)[1], 2),
     "the next": (lambda x: next(iter(x)), 1),
     "of a variable": (ends, 1),
@@ -94,8 +94,8 @@ WHOLE: dict[str, Function] = {
     "counted": all_of_a_variable,
     "made more": more_of_a_variable,
     "found otherwise": by_another_name,
-    "a list in a list": lambda x: list(map(list, [x]))[0][0],  # type: ignore[list-item]
-    "parts in a list": lambda x: list(map(torch.unbind, [x]))[0][-1],
+    "a list in a list": lambda x: list(map(list, [x, x]))[1][0],  # type: ignore[list-item]
+    "parts in a list": lambda x: list(map(torch.unbind, [x, x]))[1][-1],
     "one behind another": lambda x: list(itertools.chain(x, x[:1]))[-1],
     "of something else": lambda x: functools.partial(torch.unbind, dim=0)(x)[0] + len(x.unbind(0)),
 }
