@@ -23,12 +23,12 @@ from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.counted_calls import calls_counted
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
-from lowering.capture.patches.kept_sizes import sizes_kept
+from lowering.capture.patches.kept_sizes import kinds_of_export, sizes_kept
 from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed
-from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.regions import regions_run_in_place
+from lowering.capture.patches.set_data import converting_modules
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
 
@@ -201,6 +201,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.keeping and at.module is not None,
         lambda at: sizes_kept(at.module, at.places),  # type: ignore[arg-type]
+    ),
+    Patch(
+        "kinds_of_export",
+        ("torch.export._trace._override_builtin_ops",),
+        "torch.export's own max of an integer and a float is a float, its math.pow of integers an integer",
+        "2.13",
+        lambda at: at.exports and not at.dynamo,
+        lambda at: kinds_of_export(),
     ),
     Patch(
         "divided_numbers",

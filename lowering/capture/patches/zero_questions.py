@@ -44,7 +44,9 @@ BETWEEN = (
     "/_utils.py", "/_dynamo/eval_frame.py",
 )  # fmt: skip
 """Files of torch that hand a question on."""
-HANDED = ("__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme")
+HANDED = (
+    "__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme", "of_one_kind",
+)  # fmt: skip
 """Functions that hand a question on: of torch, among them what stands for Python's min and max while it exports, and
 those of `lowering.capture.patches.kept_sizes`."""
 DIVIDING = str(Path(__file__).with_name("functions_of_numbers.py"))
