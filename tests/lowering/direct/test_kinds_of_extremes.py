@@ -1,4 +1,4 @@
-"""`max(n, 2.5)`, `math.pow(n, 2)` and `math.sqrt(n - 2)` are of the kind that Python gives them, and are refused where it
+"""`max(n, 2.5)`, `math.pow(n, 2)` and `math.sqrt(n - 2)` are of the kind that Python gives them, and refused where that
 raises, by both ways of capture."""
 
 from __future__ import annotations
