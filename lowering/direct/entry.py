@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.dims import notation
-from irkit.errors import IrkitError
+from irkit.errors import EvaluateError, IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
@@ -98,6 +98,9 @@ def explaining(request: Request) -> Iterator[None]:
     except IrkitError as error:
         line = line_of_error(error)
         own = None if isinstance(error, CaptureError | WrongConverter) else eager_error(request)
+        if own is None and isinstance(error, EvaluateError) and request.options.rewrite:
+            what = f"what {request.name} is rewritten to fails for the example, which eager takes: {error.what}"
+            raise CaptureError(what, source=line, hint=EACH_ROUND) from error
         if own is None:
             raise error.located(source=line) from error.__cause__
         raise raised_error(request, own, line_of_error(own) or line) from own
@@ -113,6 +116,10 @@ def explaining(request: Request) -> Iterator[None]:
         raise raised_error(request, own, line) from own
 
 
+EACH_ROUND = (
+    "a comprehension is computed for all that it goes over, also where any() or all() knows before: let what it computes "
+    "work for each element"
+)
 PLAIN = re.compile(r"\b(math|np|numpy)\.")
 """Functions in a line of the model that take plain numbers only."""
 PLAIN_NUMBERS = (
