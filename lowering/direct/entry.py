@@ -63,7 +63,7 @@ def directly(
     with register_classes(args, kwargs) as known:
         request = attrs.evolve(request_of(module, name_of(model), args, kwargs, options), as_eager=as_eager)
         try:
-            with explaining(request), patch_torch(Occasion("trials", module)):
+            with explaining(request, rewrites), patch_torch(Occasion("trials", module)):
                 found = trace(request, known, options.widen, rewrites)
         except Taken as told:
             raise taken_error(request, told, rewrites) from None
@@ -79,7 +79,7 @@ def directly(
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
-            with explaining(request), patch_torch(Occasion("trials", module)):
+            with explaining(request, rewrites), patch_torch(Occasion("trials", module)):
                 found = trace(request.with_numbers(sizes), known, options.widen, rewrites)
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
@@ -91,14 +91,15 @@ def directly(
 
 
 @contextmanager
-def explaining(request: Request) -> Iterator[None]:
-    """A block whose errors say whether the model itself is wrong, or direct capture does not meet it, with the line."""
+def explaining(request: Request, rewrites: bool = False) -> Iterator[None]:
+    """A block whose errors say whether the model itself is wrong, or direct capture does not meet it, with the line;
+    `rewrites` says that its Python is rewritten."""
     try:
         yield
     except IrkitError as error:
         line = line_of_error(error)
         own = None if isinstance(error, CaptureError | WrongConverter) else eager_error(request)
-        if own is None and isinstance(error, EvaluateError) and request.options.rewrite:
+        if own is None and rewrites and isinstance(error, EvaluateError):
             what = f"what {request.name} is rewritten to fails for the example, which eager takes: {error.what}"
             raise CaptureError(what, source=line, hint=EACH_ROUND) from error
         if own is None:
@@ -117,8 +118,8 @@ def explaining(request: Request) -> Iterator[None]:
 
 
 EACH_ROUND = (
-    "a comprehension is computed for all that it goes over, also where any() or all() knows before: let what it computes "
-    "work for each element"
+    "a comprehension is computed for all that it goes over, also where any() or all() knows before: let what it "
+    "computes work for each element"
 )
 PLAIN = re.compile(r"\b(math|np|numpy)\.")
 """Functions in a line of the model that take plain numbers only."""
