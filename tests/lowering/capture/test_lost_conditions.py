@@ -49,3 +49,14 @@ def test_a_program_that_is_given_says_what_it_does_not_check() -> None:
     program = irkit.to_onnx(torch.export.export(Model(), (X, Y), strict=False))
     said = [note for note in program.report.notes if "does not compute, and it is not checked" in note]
     assert len(said) == 1 and "u0" in said[0] and "2.5" in said[0]
+
+
+def test_a_program_that_holds_what_torch_traced_with_is_refused_in_a_sentence() -> None:
+    def model(x: torch.Tensor) -> Any:
+        return torch.func.jacrev(lambda each: (each * each).sum(1))(x)
+
+    with pytest.raises(IrkitError, match="holds a tensor without numbers as a constant"):
+        irkit.to_onnx(model, (X,), dynamic_shapes=({0: "n"},), capture="torch.export")
+    program = irkit.to_onnx(model, (X,), dynamic_shapes=({0: "n"},))
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program(x), model(x))
