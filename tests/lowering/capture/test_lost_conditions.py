@@ -51,6 +51,7 @@ def test_a_program_that_is_given_says_what_it_does_not_check() -> None:
     assert len(said) == 1 and "u0" in said[0] and "2.5" in said[0]
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_program_that_holds_what_torch_traced_with_is_refused_in_a_sentence() -> None:
     def model(x: torch.Tensor) -> Any:
         return torch.func.jacrev(lambda each: (each * each).sum(1))(x)
