@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFunction
 
 from irkit import dims
 from irkit.core.ir import Value
@@ -145,6 +147,8 @@ def operands(
     def scalars(each: Any) -> Any:
         if not is_of_data(numbers, each):
             return each
+        if isinstance(each, Relational | BooleanFunction):
+            return tracer.placed(scalar(each, DType.BOOL, numbers), "item")
         made = scalar(each, DType.DOUBLE, numbers)
         return tracer.placed(made if wide else cast(made, DType.FLOAT), "item")
 
