@@ -501,8 +501,7 @@ INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def write_places(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
-    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
-    for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
+    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: it may where it refuses that."""
     tracer.asked.unstripped, before = True, tracer.asked.raised
     try:
         return torch.Tensor.__setitem__(x, index, value)
@@ -519,6 +518,8 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
     index = indices(index)
+    if isinstance(index, list) and holds_numbers(index) and all(isinstance(each, int | torch.SymInt) for each in index):
+        index = places_of(index)  # a list with lists or tensors in it is a tuple to torch
     parts = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, tuple) and any(map(holds_numbers, parts)):
         parts = [places_of(part) if holds_numbers(part) else part for part in parts]
