@@ -33,6 +33,7 @@ def divided_numbers() -> Iterator[None]:
     own = {
         "__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of, "__pow__": power_within,
     }  # fmt: skip
+    of_both += [(kind, name, floored(method)) for kind, name, method in OWN_FLOORS]
     rounding = (torch.SymFloat, "rint", nearest_whole)
     with replaced_attributes(*of_both, rounding, *((torch.SymInt, name, method) for name, method in own.items())):
         yield
@@ -56,6 +57,39 @@ def bits_of(n: Any) -> Any:
     """n.bit_length(), where the way of capture computes it; that of the example elsewhere."""
     counted = getattr(n.node, "bit_length", None)
     return int(n.node.guard_int("", 0)).bit_length() if counted is None else counted()
+
+
+def floored(own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """a // b, or b // a, of numbers one of which is a float: torch rounds a / b, by which 1 // 0.1 is 10, and 9 to
+    Python. What is left of a, which is exact, tells."""
+    reflected = own.__name__.startswith("__r")
+
+    def quotient(number: Any, other: Any) -> Any:
+        a, b = (other, number) if reflected else (number, other)
+        whole = [isinstance(each, int | torch.SymInt) for each in (a, b)]
+        if all(whole) or not all(isinstance(each, int | float | torch.SymInt | torch.SymFloat) for each in (a, b)):
+            return own(number, other)
+        constant = not varies(b) and b != 0
+        if constant and (math.frexp(b)[0] == 0.5 or (whole[0] and is_short(float(b)))):
+            return own(number, other)
+        top, bottom = (to_float(each) for each in (a, b))
+        return torch.sym_float(round((top - top % bottom) / bottom))
+
+    return quotient
+
+
+def to_float(number: Any) -> Any:
+    """A number as a float."""
+    return torch.sym_float(number)
+
+
+def is_short(number: float) -> bool:
+    """Whether a float has so few digits that the quotient of an integer is never rounded up to a whole number."""
+    return abs(number) < SHORT and (number * SHORT).is_integer()
+
+
+SHORT = 1024.0
+OWN_FLOORS = [(kind, name, vars(kind)[name]) for kind in NUMBERS for name in ("__floordiv__", "__rfloordiv__")]
 
 
 def power_within(n: Any, exponent: Any, modulus: Any = None) -> Any:

@@ -215,6 +215,7 @@ TABLE: tuple[Patch, ...] = (
         (
             "`__divmod__`, `__rdivmod__`, `sqrt`, `log`, ... of torch.SymInt and torch.SymFloat, which have none",
             "`__invert__`, `__round__`, `__pow__` and `bit_length` of torch.SymInt",
+            "`__floordiv__` and `__rfloordiv__` of torch.SymInt and torch.SymFloat",
         ),
         "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
         "2.13",
