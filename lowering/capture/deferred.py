@@ -83,7 +83,7 @@ def without_node(env: Any, module: GraphModule, asserted: Sequence[Guard]) -> It
 def lost_conditions(guards: Sequence[Guard], module: GraphModule) -> list[Guard]:
     """The conditions on numbers out of data of which a program computes none, so that it cannot check them: torch makes
     no nodes of a comparison with a float, and drops a number that nothing else uses."""
-    of_data = [guard for guard in guards if guard.kind == "assertion" and guard.is_of_data]
+    of_data = [guard for guard in guards if guard.expr is not None and guard.is_of_data]
     recorded = symbols_recorded(module) if of_data else set()
     return [g for g in of_data if any(is_unbacked(s.name) and s.name not in recorded for s in g.expr.free_symbols)]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from sympy import Expr
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
@@ -91,6 +92,15 @@ def whole_factor(given: Given) -> Iterator[str]:
     """The check that a factor is no truth value where the result is of numbers."""
     if is_truth(given.get("alpha")) and not (is_truth(given.get("self")) and is_truth(given.get("other"))):
         yield "alpha is of bool, and the result is not"
+    if is_real(given.get("alpha")) and not any(is_real(given.get(name)) for name in ("self", "other")):
+        yield "alpha is a float, and the result is not"
+
+
+def is_real(given: Any) -> bool:
+    """Whether an operand is of floats, or of complex numbers: a number, or a tensor."""
+    if is_tensor(given):
+        return not (given.dtype.is_integer or given.dtype is DType.BOOL)
+    return isinstance(given, float | complex) or (isinstance(given, Expr) and not given.is_integer)
 
 
 def floats(given: Given) -> Iterator[str]:
