@@ -34,7 +34,8 @@ from lowering.capture.patches.set_data import set_to_itself, sets_memory
 from lowering.direct.control import higher_order
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
-from lowering.direct.functions.numbers import nested_lists, tensor_of
+from lowering.direct.functions.numbers import tensor_of
+from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.recurrent import lstm_in_steps
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
@@ -51,7 +52,7 @@ from lowering.records.module_calls import ModuleCalls
 from lowering.records.programs import first_line
 from lowering.records.torch_internals import views_by_their_functions
 
-LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
+LEAVING = {torch.Tensor.tolist: listed_parts, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
 """What gives the content of a tensor to Python or NumPy, and what stands for it."""
 READING = frozenset((
     *LEAVING, torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__dlpack__, torch.Tensor.untyped_storage,
@@ -500,8 +501,7 @@ INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def write_places(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
-    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
-    for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
+    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: it may where it refuses that."""
     tracer.asked.unstripped, before = True, tracer.asked.raised
     try:
         return torch.Tensor.__setitem__(x, index, value)
@@ -518,6 +518,8 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
     index = indices(index)
+    if isinstance(index, list) and holds_numbers(index) and all(isinstance(each, int | torch.SymInt) for each in index):
+        index = places_of(index)  # a list with lists or tensors in it is a tuple to torch
     parts = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, tuple) and any(map(holds_numbers, parts)):
         parts = [places_of(part) if holds_numbers(part) else part for part in parts]

@@ -4,8 +4,7 @@ torch checks sizes where an operator is carried out: that matrices are square, t
 A traced run has one example, whose sizes may meet all that by chance. So each operator that meets sizes which vary is
 run at others as well: at a second set, all different; at sizes in the opposite order; and at the smallest that are
 allowed. What torch refuses there becomes a condition: sizes that are equal, multiples of a number, at least or at most
-so many. Where none of these explains it, the sizes are fixed to those of the example. The sizes of the results are
-compared, too, so that no dimension is told wrongly.
+so many. Where none explains it, sizes are fixed to those of the example. Sizes of results are compared, too.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ from lowering.direct.points import (
     plain_number,
     shapes_in,
     small_sizes,
+    stretches,
     symbol_value,
     symbols_alike,
     tied_names,
@@ -567,7 +567,7 @@ def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
             met.told(sizes)
         except Refused:
             continue
-        swaps = {s: o for s, o in some if is_symbol(o)}
+        swaps = {} if stretches(met.func) else {s: o for s, o in some if is_symbol(o)}
         if swaps and not tracer.asked.assumed and all({s.name, o.name} <= tracer.named for s, o in swaps.items()):
             raise Alike(swaps, tracer.line())
         for symbol, other in some:

@@ -383,7 +383,8 @@ class SizeNode(SymNode):
 
     def chosen(self, other: SizeNode, function: Any, plain: Callable[[Any, Any], Any]) -> SizeNode:
         """The smallest or greatest of two integers; of real numbers that of the example, under the condition that it is
-        so for others: dimensions have no extremes of these."""
+        so for others: dimensions have no extremes of these. A truth value is 0 or 1."""
+        self, other = (each.wrap_int(each.guard_bool()) if each.kind is bool else each for each in (self, other))
         if self.kind is int and other.kind is int:
             pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
             return self.whole(function(*pair), plain(self.hint, other.hint))

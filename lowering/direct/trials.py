@@ -40,7 +40,7 @@ from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.questions import Chosen, Taken
 from lowering.capture.guards.settled import settled_at
-from lowering.capture.patches.functions_of_numbers import OF_NUMPY
+from lowering.capture.patches.arrays_of_sizes import OF_NUMPY
 from lowering.capture.same_numbers import bare, same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
