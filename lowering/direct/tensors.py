@@ -18,7 +18,6 @@ import torch
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.direct.functions.numbers import without_lists
-from lowering.direct.sizes import RoomNode, laid_size
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
@@ -146,15 +145,6 @@ class Traced(torch.Tensor):
         made.handle, made.held = handle, weakref.ref(tracer)
         return made
 
-    def again(self, handle: Handle) -> Traced:
-        """One of the same sizes, strides and bytes for another handle: torch asks Python about each size that varies
-        where it makes a tensor, and not where that is to be as one that there is."""
-        made: Any = torch.Tensor._make_wrapper_subclass(Traced, (), device=CPU, dispatch_sizes_strides_policy="strides")
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            made.data = self
-        made.handle, made.held = handle, self.held
-        return made
-
     __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
 
     @property
@@ -201,35 +191,6 @@ class Traced(torch.Tensor):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
-
-
-@attrs.define(eq=False)
-class Laid:
-    """Traced tensors as torch lays them out: the sizes of each type as torch sees them, and whether they vary, and one
-    tensor for all that have a type, strides and a memory of a type in common; the types by their identities."""
-
-    sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
-    tensors: dict[Any, tuple[Traced, Any]] = attrs.field(factory=dict)
-
-    def out(self, tracer: Any, handle: Handle) -> Traced:
-        """A handle as torch sees it."""
-        type_, asked, memory = handle.value.type, tracer.asked, handle.memory
-        known = self.sizes.get(id(type_))
-        if known is None:
-            found = [laid_size(asked, d) for d in handle.value.shape]
-            known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
-        if not known[2]:
-            return Traced(tracer, handle, known[1], None)
-        held = memory.content.type
-        key = (id(type_), handle.twin.stride(), id(held))
-        alone = torch.is_grad_enabled() or torch.is_inference_mode_enabled()  # torch counts what is written of each
-        if key not in self.tensors or alone:
-            room = torch.SymInt(RoomNode(asked, lambda: memory.content.shape, handle.twin.element_size()))
-            made = Traced(tracer, handle, known[1], room)
-            if not alone:
-                self.tensors[key] = (made.again(handle), held)
-            return made
-        return self.tensors[key][0].again(handle)
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

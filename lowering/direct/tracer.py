@@ -33,7 +33,8 @@ from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.tensors import Handle, Laid, Memory, Traced, is_wrapped, refuse_layout, tracer_of
+from lowering.direct.sizes import RoomNode, laid_size
+from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout, tracer_of
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Options, Scope, stamped_all, tensor_constant
@@ -126,8 +127,8 @@ class Tracer:
     are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so,
     `told` what torch gave for which numbers, `allowed` what the conditions kept so far say of sizes; `loose` are
     symbols whose size is told by the operator that made them, `dependent` those that hang on sizes in a way that no
-    type rule tells. `met` has what is known of operators by what they are called with, `laid` what torch was shown,
-    `record` what this run has met. In a trial `before` is what the run before it
+    type rule tells. `met` has what is known of operators by what they are called with, `sizes` those of types as torch
+    sees them, by the identity of a type, `record` what this run has met. In a trial `before` is what the run before it
     has met, `index` its values as they are at the trial's sizes,
     `point` these sizes, if they have no say on other names and the trial has met little for the first time, which
     `missed` counts. `alive` has weak references to the tensors that were made,
@@ -180,7 +181,7 @@ class Tracer:
     calls: int = 0
     met: dict[Any, Entry] = attrs.field(factory=dict)
     kinds: dict[Any, int] = attrs.field(factory=dict)
-    laid: Laid = attrs.field(factory=Laid)
+    sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
     record: Record = attrs.field(init=False)
     before: Record | None = None
     index: Index = attrs.field(factory=lambda: Index({}))
@@ -419,9 +420,17 @@ class Tracer:
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
-        memory = handle.memory
+        type_ = handle.value.type
+        known = self.sizes.get(id(type_))
+        if known is None:
+            found = [laid_size(self.asked, d) for d in handle.value.shape]
+            known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
+        _, sizes, vary = known
+        memory, room = handle.memory, None
+        if vary:
+            room = torch.SymInt(RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size()))
         memory.born = len(self.alive) if memory.born < 0 else memory.born
-        made = self.laid.out(self, handle)
+        made = Traced(self, handle, sizes, room)
         self.alive.append(weakref.ref(made))
         return made
 
