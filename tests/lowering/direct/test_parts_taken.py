@@ -94,7 +94,7 @@ WHOLE: dict[str, Function] = {
     "counted": all_of_a_variable,
     "made more": more_of_a_variable,
     "found otherwise": by_another_name,
-    "a list in a list": lambda x: list(map(list, [x, x]))[1][0],  # type: ignore[list-item]
+    "a list in a list": lambda x: list(map(list, [x, x]))[1][0],
     "parts in a list": lambda x: list(map(torch.unbind, [x, x]))[1][-1],
     "one behind another": lambda x: list(itertools.chain(x, x[:1]))[-1],
     "of something else": lambda x: functools.partial(torch.unbind, dim=0)(x)[0] + len(x.unbind(0)),
