@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from irkit import dims
-from irkit.errors import IrkitError
+from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
@@ -373,7 +373,9 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
                 return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
-            if isinstance(error, Required) and (refused := refused_by_torch(tracer, func, args, kwargs)) is not None:
+            torchs = isinstance(error, Required | TypeRuleError)  # Python takes a TypeError of `x + y` for another one
+            refused = refused_by_torch(tracer, func, args, kwargs) if torchs else None
+            if refused is not None:
                 note_raised(tracer, refused)
                 raise refused from error
             told = error.located(ir=shown(func, args, kwargs), source=tracer.line())
@@ -472,9 +474,6 @@ def tensor_of_numbers(_: Tracer, data: Any, **more: Any) -> Any:
         return torch.tensor(data, **more)
 
 
-FEW = 64
-
-
 def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     """torch.cat of traced tensors, met without the way through torch's dispatcher, which a cache would take twice for
     each layer and run; None where anything may stand between."""
@@ -497,6 +496,7 @@ AT_ONCE: Mapping[Any, Callable[..., Any]] = MappingProxyType({torch.cat: joined,
 
 
 INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+FEW = 64
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
