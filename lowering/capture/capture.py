@@ -21,7 +21,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputSpec, OutputSpec
 from torch.fx import Graph, GraphModule, Node
 
-from lowering.capture.deferred import lines_of_assertions, notes_of_draft, without_node
+from lowering.capture.deferred import lines_of_assertions, notes_of_draft, refuse_lost, without_node
 from lowering.capture.dropped_numbers import Dropped, dropped_numbers, notes_of_lost, ranges_in_file, ranges_of_program
 from lowering.capture.fx_graphs import (
     TRACE,
@@ -353,8 +353,8 @@ def traced(
         guards = with_divisors(found.guards, found.range_constraints, metas, heard.divisors)
         found = attrs.evolve(found, numbers=by_name, parameters=call.parameters, guards=guards)
         found = with_notes(found, module, [*notes, *Begun().in_words(heard.changed)])
-        found = with_lines(found, heard)
-        asked = heard.questions
+        found, asked = with_lines(found, heard), heard.questions
+        refuse_lost(() if options.dynamo else found.guards, found.graph_module)
         found = widen_sizes(found, request, asked) if options.widen else refuse_zeros(found, asked)
         return with_settled(checked(found, metas))
 
@@ -394,7 +394,7 @@ def with_dropped(captured: Captured, ranges: Mapping[str, tuple[int, int | None]
     kept = [g for g in captured.guards if not (g.kind == "assertion" and g.expr is not None and said_of(g) in stated)]
     known = {said_of(guard) for guard in kept if guard.expr is not None}
     more = [guard for guard in told if guard.text not in known]
-    notes = (*captured.notes, *notes_of_lost(captured.program, dropped, ranges))
+    notes = (*captured.notes, *notes_of_lost(captured.program, dropped, ranges, kept))
     return attrs.evolve(captured, guards=(*kept, *more), dropped=dropped, notes=notes)
 
 

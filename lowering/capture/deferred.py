@@ -16,10 +16,13 @@ import sympy
 import torch
 from torch.fx import GraphModule
 
+from lowering.capture.guards.answers import words
 from lowering.capture.guards.comparisons import closed
 from lowering.capture.guards.guards import HERE, TORCH, Guard, line_at, normal
 from lowering.capture.transforms import nodes_within
-from lowering.records.torch_internals import pytree
+from lowering.errors import CaptureError
+from lowering.records.sizes import is_unbacked
+from lowering.records.torch_internals import pytree, torch_functions
 
 _SYMBOL = re.compile(r"\b(u|zuf)\d+\b")
 
@@ -75,6 +78,27 @@ def without_node(env: Any, module: GraphModule, asserted: Sequence[Guard]) -> It
         if said in known or (lost and (form(said) in forms or all(env.replace(s) in equals for s in lost))):
             continue
         yield Guard(expr, str(expr), line, "assertion")
+
+
+def lost_conditions(guards: Sequence[Guard], module: GraphModule) -> list[Guard]:
+    """The conditions on numbers out of data of which a program computes none, so that it cannot check them: torch makes
+    no nodes of a comparison with a float, and drops a number that nothing else uses."""
+    of_data = [guard for guard in guards if guard.expr is not None and guard.is_of_data]
+    recorded = symbols_recorded(module) if of_data else set()
+    return [g for g in of_data if any(is_unbacked(s.name) and s.name not in recorded for s in g.expr.free_symbols)]
+
+
+def refuse_lost(guards: Sequence[Guard], module: GraphModule) -> None:
+    """Raises CaptureError where a model asserts something of its data that its program could not check."""
+    for guard in lost_conditions(guards, module):
+        said = f"the model asserts {said_in_words(guard)} of its data"
+        what = f"{said}, of which torch.export keeps no number in its program"
+        raise CaptureError(what, source=guard.source, hint="use capture='direct', or compare whole numbers")
+
+
+def said_in_words(guard: Guard) -> str:
+    """A condition of torch's as text."""
+    return words(guard.expr.replace(torch_functions.ToFloat, lambda number: number))
 
 
 def form(said: str) -> str:

@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from irkit.dims import Range
-from lowering.capture.deferred import symbols_recorded
+from lowering.capture.deferred import lost_conditions, said_in_words, symbols_recorded
 from lowering.capture.guards.guards import LEAST, Guard, ranges_of
 from lowering.records.programs import state_of_program
 from lowering.records.sizes import is_unbacked
@@ -121,11 +121,19 @@ def line_of_node(node: Node) -> str:
 
 
 def notes_of_lost(
-    program: ExportedProgram, kept: Sequence[Dropped], written: Mapping[str, tuple[int, int | None]]
+    program: ExportedProgram,
+    kept: Sequence[Dropped],
+    written: Mapping[str, tuple[int, int | None]],
+    guards: Sequence[Guard],
 ) -> tuple[str, ...]:
     """A note for each number of the data of which a program of strict mode, with these ranges of symbols, keeps nothing
-    of what was said of it."""
-    return (*notes_of_unused(program, kept), *notes_of_replaced(program, written)) if is_strict(program) else ()
+    of what was said of it; of another one for each condition of which it computes no number."""
+    if is_strict(program):
+        return (*notes_of_unused(program, kept), *notes_of_replaced(program, written))
+    return tuple(
+        f"the program asserts {said_in_words(guard)} of a number that it does not compute, and it is not checked"
+        for guard in lost_conditions(guards, program.graph_module)
+    )
 
 
 def notes_of_unused(program: ExportedProgram, kept: Sequence[Dropped]) -> tuple[str, ...]:

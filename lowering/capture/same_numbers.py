@@ -4,6 +4,7 @@ arrays of other sizes."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import attrs
 import numpy as np
@@ -11,44 +12,63 @@ import torch
 from pyrsistent import pmap
 
 from irkit import dims
+from irkit.core import walk
 from irkit.core.ir import Graph, Signature, Value
 from irkit.core.types import dims_of
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
-from lowering.capture.inputs.draws import DRAWS, Draw, nearby, redrawn
+from lowering.capture.inputs.draws import Draw, draws_for, nearby, redrawn
 from lowering.records.types import array_of, as_pairs
 
 
 def same_numbers(
     graph: Graph, other: Graph, leaves: Sequence[np.ndarray], moved: Iterable[Mapping[str, int]] = (),
-    state: Collection[torch.Tensor] = (),
+    state: Collection[torch.Tensor] = (), telling: Collection[int] = (),
 ) -> bool:  # fmt: skip
     """Whether two graphs give the same results, but for rounding, for arrays with random numbers in place of floats,
     for others like them, and with every other one zero; and the first one tensors of the very types that it promises on
     the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone. What
     calls go on from, `state`, comes before these arrays, with numbers near to its own: averages of squares are not
-    below 0."""
+    below 0. Results at places that are `telling`, truth values that hang on numbers, must have been either: one that is
+    false each time tells nothing. Where one graph hangs on integers and the other does not, more of them are drawn."""
     generator = np.random.default_rng(0)
     arrays = [*(array_of(as_pairs(t) if t.is_complex() else t) for t in state), *leaves]
 
     def drawn(array: np.ndarray, number: int, draw: Draw) -> np.ndarray:
         return (nearby if number < len(state) else draw)(array, generator)
 
-    for pair in DRAWS:
-        if not agree(graph, other, [drawn(array, i, pair[i % 2]) for i, array in enumerate(arrays)]):
+    ours, theirs = (set(walk.post_order(each.results)) for each in (graph, other))
+    apart = [
+        array for array, p, q in zip(arrays, graph.params, other.params, strict=True) if (p in ours) != (q in theirs)
+    ]
+    asked = [place for place in telling if any(map(partial(hangs_on_any, arrays, place), (graph, other)))]
+    seen: set[tuple[int, bool]] = set()
+    for pair in draws_for(apart):
+        feeds = [drawn(array, i, pair[i % 2]) for i, array in enumerate(arrays)]
+        given, again = evaluate(graph, feeds), evaluate(other, feeds)
+        if not all(close(np.asarray(a), np.asarray(b)) for a, b in zip(given, again, strict=True)):
             return False
+        seen |= {(place, bool(given[place])) for place in asked}
+    if len(seen) < 2 * len(asked):
+        return False
     for sizes in moved:
         try:
             feeds = [resized(value, array, sizes) for value, array in zip(graph.params, arrays, strict=True)]
         except (IrkitError, ArithmeticError, KeyError):  # sizes of which nothing tells some shape
             continue
         feeds = [drawn(array, i, redrawn) for i, array in enumerate(feeds)]
-        ours, theirs = (results_or_none(each, feeds) for each in (graph, other))
-        if (ours is None) != (theirs is None):
+        given, again = (results_or_none(each, feeds) for each in (graph, other))
+        if (given is None) != (again is None):
             return False
-        if ours is not None and theirs is not None and not all(map(close, ours, theirs)):
+        if given is not None and again is not None and not all(map(close, given, again)):
             return False
     return True
+
+
+def hangs_on_any(arrays: Sequence[np.ndarray], place: int, graph: Graph) -> bool:
+    """Whether a result of a graph hangs on numbers of any of its arrays: some may be empty."""
+    reached = set(walk.post_order((graph.results[place],)))
+    return any(value in reached and array.size for value, array in zip(graph.params, arrays, strict=True))
 
 
 def results_or_none(graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray] | None:
@@ -57,12 +77,6 @@ def results_or_none(graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarra
         return [np.asarray(each) for each in evaluate(graph, feeds)]
     except (IrkitError, ArithmeticError, ValueError, KeyError, IndexError):
         return None
-
-
-def agree(graph: Graph, other: Graph, feeds: Sequence[np.ndarray]) -> bool:
-    """Whether both give the same for these arrays."""
-    ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
-    return all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True))
 
 
 def resized(param: Value, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:

@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from lowering.capture.guards.guards import at_sizes, number, size_of
-from lowering.capture.inputs.draws import DRAWS, redrawn_tensor
+from lowering.capture.inputs.draws import draws_for, redrawn_tensor
 from lowering.records.programs import metas_of_program, state_of_program
 from lowering.records.torch_internals import pytree
 
@@ -162,7 +162,13 @@ def same_numbers(
     it; what is made of the program takes for granted what is recorded.
     """
     generator = np.random.default_rng(0)
-    for pair in DRAWS:
+    used = zip(examples, inputs_used(program), inputs_used(other), strict=True)
+    apart = [
+        np.asarray(each.cpu())
+        for each, *both in used
+        if isinstance(each, torch.Tensor) and len({*both}) > 1 and not each.is_floating_point()
+    ]
+    for pair in draws_for(apart):
         leaves = [redrawn_tensor(each, pair[i % 2], generator) for i, each in enumerate(examples)]
         checked = AsRecorded(program, leaves)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -179,6 +185,12 @@ def same_numbers(
         if not (len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))):
             return False
     return True
+
+
+def inputs_used(program: ExportedProgram) -> list[bool]:
+    """Of each leaf whether the program uses it."""
+    given = {getattr(s.arg, "name", "") for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
+    return [bool(n.users) for n in program.graph.nodes if n.op == "placeholder" and n.name in given]
 
 
 def results_or_none(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any] | None:

@@ -159,14 +159,16 @@ class Known:
     """What the captures of a model found out, for those after them: the functions of files that `live`, and the codes
     that were `rewritten`, by the file, the code, and which of its decisions."""
 
-    live: dict[str, list[types.FunctionType]] = attrs.field(factory=dict)
+    live: dict[tuple[str, frozenset[int]], list[types.FunctionType]] = attrs.field(factory=dict)
     rewritten: dict[tuple[str, types.CodeType, frozenset[Place]], Rewritten | None] = attrs.field(factory=dict)
 
-    def functions(self, file: str) -> list[types.FunctionType]:
-        """The functions of a file that lived when it was asked for first."""
-        if file not in self.live:
-            self.live[file] = functions_of(file)
-        return self.live[file]
+    def functions(self, file: str, sites: tuple[Site, ...]) -> list[types.FunctionType]:
+        """The functions of a file, in which some decisions stand, that lived when it was asked for first."""
+        spaces = {id(site.around): site.around for site in sites if site.file == file and site.around is not None}
+        key = (file, frozenset(spaces))
+        if key not in self.live:
+            self.live[key] = functions_of(file, [*spaces.values()])
+        return self.live[key]
 
     def new(self, code: types.CodeType, places: frozenset[Place]) -> Rewritten | None:
         """A code with its decisions at some places rewritten; None where none is there."""
@@ -187,7 +189,7 @@ def applied(sites: tuple[Site, ...], known: Known) -> Iterator[list[Rewritten]]:
     try:
         for at, chosen in places.items():
             codes: list[Rewritten] = []
-            for function in known.functions(at[0]):
+            for function in known.functions(at[0], sites):
                 new = with_new(function.__code__, at, frozenset(chosen), known, codes)
                 if new is not function.__code__:
                     before.append((function, function.__code__))

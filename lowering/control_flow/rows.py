@@ -353,6 +353,16 @@ def cat(tensors: Sequence[Any], dim: int = 0, axis: int | None = None) -> torch.
 NO_ELEMENTS = "torch.tensor is given a list that data leaves empty, and would be of another kind otherwise"
 
 
+def refuse_empty(count: Any) -> None:
+    """Keeps that a list which torch.tensor is given holds something. Raises CaptureError where the example's does not:
+    eager goes on, with a tensor of floats."""
+    try:
+        torch._check(count > 0, lambda: NO_ELEMENTS)
+    except RuntimeError as error:
+        hint = "say what is meant, torch.tensor(numbers, dtype=...), or give an example in which the list holds some"
+        raise CaptureError(NO_ELEMENTS, source=user_line(), hint=hint) from error
+
+
 class GrownList(Gathered, Holder):
     """A list to which a loop on data added: what it held before, and `Rows`. It is read by number, in parts, by a loop,
     by torch.stack, torch.cat and torch.tensor. `made` is what it is in eager: a list, a tuple or a set."""
@@ -495,7 +505,7 @@ class GrownList(Gathered, Holder):
         real = len(scalars) == len(wholes) and (dtype is not None or all(each.dtype == usual for each in wholes))
         kept = real or (dtype is not None or all(each.kind == "float" for each in self.element.leaves))
         if not kept or self.element.spec.num_nodes > 1:  # torch makes float32[0] of no elements, whatever they would be
-            torch._check(wholes[0].shape[0] > 0, lambda: NO_ELEMENTS)
+            refuse_empty(wholes[0].shape[0])
         return tensor_of_lists(self.element.of_all(wholes), wholes[0].shape[0], dtype).clone()
 
     def places(self) -> torch.Tensor:

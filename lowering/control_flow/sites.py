@@ -37,7 +37,7 @@ class Site:
     """A decision in a function: its file, the first line and the qualified name of the function, and its place.
     `opens` says that it makes a list, which may as well be as long as it is for the example, `counts` that it only
     counts elements, which makes no loop, `parts` that it gives parts of a tensor, which may be as many as they are for
-    the example."""
+    the example; `around` are the globals of the function."""
 
     file: str
     first: int
@@ -46,6 +46,7 @@ class Site:
     opens: bool = False
     counts: bool = False
     parts: bool = False
+    around: Any = attrs.field(default=None, eq=False, repr=False)
 
 
 class Reached(BaseException):
@@ -85,7 +86,7 @@ def site_here(chosen: Callable[[Site], bool], loops: bool = False, branches: boo
         file = frame.f_code.co_filename
         if not file.startswith(HERE):
             if not file.startswith(TORCH):
-                site = site_in(frame.f_code, frame.f_lasti, loops, branches)
+                site = site_in(frame, frame.f_lasti, loops, branches)
                 return site if site is not None and chosen(site) else None
             if not file.startswith(PLUMBING):
                 return None  # torch decides, not the model
@@ -101,7 +102,7 @@ def site_of(error: BaseException, chosen: Callable[[Site], bool]) -> Site | None
     for frame, last in reversed([(t.tb_frame, t.tb_lasti) for t in tracebacks(innermost)]):
         file = frame.f_code.co_filename
         if not file.startswith((HERE, TORCH, "<")):
-            site = site_in(frame.f_code, last)
+            site = site_in(frame, last)
             return site if site is not None and chosen(site) else None
     return None
 
@@ -114,9 +115,10 @@ def tracebacks(error: BaseException) -> Iterator[types.TracebackType]:
         trace = trace.tb_next
 
 
-def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool = False) -> Site | None:
-    """The decision at an instruction of a function, or only a `for`, or only one with two ways; None where there is
-    none."""
+def site_in(frame: types.FrameType, last: int, loops: bool = False, branches: bool = False) -> Site | None:
+    """The decision at an instruction of the function of a frame, or only a `for`, or only one with two ways; None where
+    there is none."""
+    code = frame.f_code
     place: Any = tuple(code.co_positions())[last // 2]
     if None in place:
         return None
@@ -130,9 +132,8 @@ def site_in(code: types.CodeType, last: int, loops: bool = False, branches: bool
         return None
     if branches and not (isinstance(node, BRANCHES) or is_comparing(node)):
         return None
-    return Site(
-        code.co_filename, found.first, found.name, place_of(node), is_opening(node), is_counting(node), is_parting(node)
-    )
+    kinds = is_opening(node), is_counting(node), is_parting(node)
+    return Site(code.co_filename, found.first, found.name, place_of(node), *kinds, around=frame.f_globals)
 
 
 BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.UnaryOp)
@@ -207,10 +208,14 @@ def covers(outer: Place, inner: Place) -> bool:
 # ---------------------------------------------------------------------------------------------- functions
 
 
-def functions_of(file: str) -> list[types.FunctionType]:
-    """All functions that live whose code stands in a file."""
+def functions_of(file: str, spaces: Sequence[dict[str, Any]]) -> list[types.FunctionType]:
+    """All functions that live whose code stands in a file, and whose globals are these, or those of a module of that
+    file."""
     kind = types.FunctionType
-    return [each for each in gc.get_objects() if type(each) is kind and each.__code__.co_filename == file]
+    modules = [space for each in [*sys.modules.values()] if (space := vars(each)).get("__file__") == file]
+    found = {id(space): space for space in (*spaces, *modules)}
+    around = gc.get_referrers(*found.values())  # a third of the time that going over all objects takes
+    return [each for each in around if type(each) is kind and each.__code__.co_filename == file]
 
 
 def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFunction
 
 from irkit import dims
 from irkit.core.ir import Value
@@ -28,6 +30,7 @@ from lowering.fold.lower import with_domain
 from lowering.fold.memory import storage
 from lowering.fold.registry import Entry, Registry, operator_of
 from lowering.fold.scope import bind_symbols, without_elements
+from lowering.records.sizes import inexact
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import involves_complex
 from lowering.tensors.promotion import cast, scalar
@@ -133,6 +136,8 @@ def operands(
     """(args, kwargs) as converters take them. What is computed of floats out of data is a tensor, in the element type
     that torch takes a Python float for."""
     positional, named = [operand(tracer, a) for a in args], {k: operand(tracer, v) for k, v in kwargs.items()}
+    if type(kwargs.get("alpha")) is torch.SymFloat:
+        named["alpha"] = inexact(named["alpha"])
     for place, each in enumerate(args):
         if type(each) is torch.SymFloat:
             positional[place] = real_beside_integers(tracer, positional[place], args)
@@ -145,6 +150,8 @@ def operands(
     def scalars(each: Any) -> Any:
         if not is_of_data(numbers, each):
             return each
+        if isinstance(each, Relational | BooleanFunction):
+            return tracer.placed(scalar(each, DType.BOOL, numbers), "item")
         made = scalar(each, DType.DOUBLE, numbers)
         return tracer.placed(made if wide else cast(made, DType.FLOAT), "item")
 

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.dims import notation
-from irkit.errors import IrkitError
+from irkit.errors import EvaluateError, IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
@@ -24,7 +24,7 @@ from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
-from lowering.capture.patches.functions_of_numbers import OF_NUMPY
+from lowering.capture.patches.arrays_of_sizes import OF_NUMPY
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
@@ -63,7 +63,7 @@ def directly(
     with register_classes(args, kwargs) as known:
         request = attrs.evolve(request_of(module, name_of(model), args, kwargs, options), as_eager=as_eager)
         try:
-            with explaining(request), patch_torch(Occasion("trials", module)):
+            with explaining(request, rewrites), patch_torch(Occasion("trials", module)):
                 found = trace(request, known, options.widen, rewrites)
         except Taken as told:
             raise taken_error(request, told, rewrites) from None
@@ -79,7 +79,7 @@ def directly(
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
-            with explaining(request), patch_torch(Occasion("trials", module)):
+            with explaining(request, rewrites), patch_torch(Occasion("trials", module)):
                 found = trace(request.with_numbers(sizes), known, options.widen, rewrites)
         fixes = all_fixed(request, fixed)
         low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
@@ -91,13 +91,17 @@ def directly(
 
 
 @contextmanager
-def explaining(request: Request) -> Iterator[None]:
-    """A block whose errors say whether the model itself is wrong, or direct capture does not meet it, with the line."""
+def explaining(request: Request, rewrites: bool = False) -> Iterator[None]:
+    """A block whose errors say whether the model itself is wrong, or direct capture does not meet it, with the line;
+    `rewrites` says that its Python is rewritten."""
     try:
         yield
     except IrkitError as error:
         line = line_of_error(error)
         own = None if isinstance(error, CaptureError | WrongConverter) else eager_error(request)
+        if own is None and rewrites and isinstance(error, EvaluateError):
+            what = f"what {request.name} is rewritten to fails for the example, which eager takes: {error.what}"
+            raise CaptureError(what, source=line, hint=EACH_ROUND) from error
         if own is None:
             raise error.located(source=line) from error.__cause__
         raise raised_error(request, own, line_of_error(own) or line) from own
@@ -113,6 +117,10 @@ def explaining(request: Request) -> Iterator[None]:
         raise raised_error(request, own, line) from own
 
 
+EACH_ROUND = (
+    "a comprehension is computed for all that it goes over, also where any() or all() knows before: let what it "
+    "computes work for each element"
+)
 PLAIN = re.compile(r"\b(math|np|numpy)\.")
 """Functions in a line of the model that take plain numbers only."""
 PLAIN_NUMBERS = (

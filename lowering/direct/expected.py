@@ -150,7 +150,7 @@ def in_order(tracer: Tracer, sizes: list[Any], count: Any) -> tuple[Any, ...]:
         return tuple(sizes)
     left = dims.mod(count, rest)
     if left != 0:
-        tracer.asked.condition(sympy.Eq(left, 0), True)
+        tracer.asked.required(sympy.Eq(left, 0))
     sizes[at] = dims.floordiv(count, rest)
     return tuple(sizes)
 

@@ -27,14 +27,15 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from irkit import dims
-from irkit.errors import IrkitError
+from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
 from lowering.direct.control import higher_order
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
-from lowering.direct.functions.numbers import nested_lists, tensor_of
+from lowering.direct.functions.numbers import tensor_of
+from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.recurrent import lstm_in_steps
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
@@ -51,7 +52,7 @@ from lowering.records.module_calls import ModuleCalls
 from lowering.records.programs import first_line
 from lowering.records.torch_internals import views_by_their_functions
 
-LEAVING = {torch.Tensor.tolist: nested_lists, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
+LEAVING = {torch.Tensor.tolist: listed_parts, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
 """What gives the content of a tensor to Python or NumPy, and what stands for it."""
 READING = frozenset((
     *LEAVING, torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__dlpack__, torch.Tensor.untyped_storage,
@@ -372,7 +373,9 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
                 return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
-            if isinstance(error, Required) and (refused := refused_by_torch(tracer, func, args, kwargs)) is not None:
+            torchs = isinstance(error, Required | TypeRuleError)  # Python takes a TypeError of `x + y` for another one
+            refused = refused_by_torch(tracer, func, args, kwargs) if torchs else None
+            if refused is not None:
                 note_raised(tracer, refused)
                 raise refused from error
             told = error.located(ir=shown(func, args, kwargs), source=tracer.line())
@@ -471,9 +474,6 @@ def tensor_of_numbers(_: Tracer, data: Any, **more: Any) -> Any:
         return torch.tensor(data, **more)
 
 
-FEW = 64
-
-
 def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     """torch.cat of traced tensors, met without the way through torch's dispatcher, which a cache would take twice for
     each layer and run; None where anything may stand between."""
@@ -496,12 +496,12 @@ AT_ONCE: Mapping[Any, Callable[..., Any]] = MappingProxyType({torch.cat: joined,
 
 
 INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+FEW = 64
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def write_places(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
-    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: what is broadcast is the same, but
-    for a place with fewer axes than `value`, which torch refuses then; there it may ask."""
+    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: it may where it refuses that."""
     tracer.asked.unstripped, before = True, tracer.asked.raised
     try:
         return torch.Tensor.__setitem__(x, index, value)
@@ -518,6 +518,8 @@ def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
     Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
     """
     index = indices(index)
+    if isinstance(index, list) and holds_numbers(index) and all(isinstance(each, int | torch.SymInt) for each in index):
+        index = places_of(index)  # a list with lists or tensors in it is a tuple to torch
     parts = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, tuple) and any(map(holds_numbers, parts)):
         parts = [places_of(part) if holds_numbers(part) else part for part in parts]

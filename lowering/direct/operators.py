@@ -39,7 +39,7 @@ from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.layouts import QUESTIONS, settle_sharing, settle_view
 from lowering.direct.meta_device.arguments import lying_as
 from lowering.direct.points import FREE
-from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
+from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of, symbols_of_data
 from lowering.direct.requirements import (
     Elsewhere,
     refuse_untaken,
@@ -405,7 +405,8 @@ def record(
     if tracer.before is None:
         random = torch.Tag.nondeterministic_seeded in met.func.tags
         kept = Met(met.func, (), (), met.plain, None)  # which keeps no tensor alive
-        tracer.record.outcomes.append((kept, Outcome(values, results, conditions, name, random)))
+        of_data = symbols_of_data(met.plain) if tracer.symbols["u"] else frozenset[Any]()
+        tracer.record.outcomes.append((kept, Outcome(values, results, conditions, name, random, of_data)))
 
 
 def converted_again(
@@ -455,7 +456,8 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         if tuple([getattr(v, "type", None) for v in raw]) != entry.types:
             return None  # a converter that looks at more than types
         name = tracer.name(met.func)
-        new = tracer.stamped({v: v.type for v in raw}, tracer.origin(info.text, name))
+        refined = dict(zip(raw, entry.types, strict=True))  # the very types, of which more is known than of equal ones
+        new = tracer.stamped(refined, tracer.origin(info.text, name))
         results = tuple(new[v] for v in raw)
         record(tracer, met, values, results, name, entry.conditions or ())
         tracer.first_met(results)

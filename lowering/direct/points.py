@@ -459,3 +459,13 @@ FREE: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], bool]] = {
     **dict.fromkeys((f"aten::{name}" for name in ANY_SIZE), are_tensors),
 }  # fmt: skip
 """By operator: whether torch takes it whatever the sizes are that vary, where it takes it for the example."""
+
+
+def stretches(func: Any) -> bool:
+    """Whether an operator writes the elements of a tensor by those of others, which it broadcasts: a size of these may
+    be 1 also where it is the tensor's own for the example."""
+    schema = func._schema
+    return schema.is_mutable and (torch.Tag.pointwise in func.tags or schema.name in STRETCHING)
+
+
+STRETCHING = frozenset(("aten::copy_", "aten::masked_fill_"))

@@ -19,7 +19,7 @@ import torch
 from irkit import dims
 from irkit.core import walk
 from irkit.core.blobs import Blob
-from irkit.core.ir import Value, vertex
+from irkit.core.ir import Graph, Value, vertex
 from irkit.core.origins import Origin, provenance
 from irkit.core.remade_blobs import can_be_remade, computing_key, is_made_of_these, remade
 from irkit.core.types import Tensor, Tuple, Type, dims_of, map_dims
@@ -27,6 +27,7 @@ from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
 from lowering.direct.tensors import Traced
 from lowering.records.module_calls import Repeated
+from lowering.records.sizes import is_unbacked
 
 PLAIN = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -170,13 +171,21 @@ def entry_of(met: Met, aliases: bool, twins: Any) -> Entry | None:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What an operator gave, the conditions that were asked meanwhile, as they hold, and whether it is random."""
+    """What an operator gave, the conditions that were asked meanwhile, as they hold, whether it is random, and the
+    symbols of data that it was called with."""
 
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
     conditions: tuple[Any, ...]
     name: str
     random: bool
+    of_data: frozenset[Any] = frozenset()
+
+
+def symbols_of_data(plain: Sequence[Any]) -> frozenset[Any]:
+    """The symbols of numbers that only data tells among what an operator is called with beside tensors."""
+    found = (symbol for each in plain if isinstance(each, sympy.Basic) for symbol in each.free_symbols)
+    return frozenset(symbol for symbol in found if is_unbacked(str(symbol)))
 
 
 @attrs.frozen(eq=False)
@@ -323,7 +332,8 @@ class TakenOver:
 class Record:
     """What a run has met: what its operators gave, in order; what tensors from outside held, by identity or, where they
     are small, by content; what was written, and what was there before, in order; the parameters that stand for state,
-    by its first content; and the calls of each module that were taken over, in order, by its identity."""
+    by its first content; the calls of each module that were taken over, in order, by its identity; and the values that
+    symbols of data stand for."""
 
     outcomes: list[tuple[Met, Outcome]] = attrs.field(factory=list)
     outside: dict[int, Value] = attrs.field(factory=dict)
@@ -332,6 +342,13 @@ class Record:
     overwritten: list[Value] = attrs.field(factory=list)
     states: dict[Value, Value] = attrs.field(factory=dict)
     taken: dict[int, list[TakenOver]] = attrs.field(factory=dict)
+    binders: Mapping[Any, tuple[Value, bool]] = attrs.field(factory=dict)
+    numbers: Mapping[Any, Value] = attrs.field(factory=dict)
+
+    @property
+    def told_by_data(self) -> dict[Any, tuple[Value, bool]]:
+        """What each symbol of data stands for: a value, and whether for what that holds or for how long it is."""
+        return {**self.binders, **{symbol: (value, True) for symbol, value in self.numbers.items()}}
 
     def index_at(self, point: Mapping[Any, int], closed: bool = False) -> Index:
         """The values of the run, for a trial at a point to find its own among; a `closed` one is made sooner, and will
@@ -340,7 +357,7 @@ class Record:
         roots = [v for _, each in self.outcomes for v in each.results]
         taken = [v for calls in self.taken.values() for each in calls for v in each.made] if closed else []
         found = Index(point, dict(zip(taken, taken, strict=True)), closed=closed)
-        found.include((*operands, *roots, *self.written))
+        found.include((*operands, *roots, *self.written, *(value for value, _ in self.told_by_data.values())))
         for met, each in self.outcomes:
             found.outcomes.setdefault(found.key_of(met, each.operands), []).append(each)
         return found
@@ -450,6 +467,25 @@ class Index:
         kind = self.kind_at(value.type) if self.unknown else self.type_at(value.type)
         return (value.op, tuple(map(id, inputs)), attributes and self.at(attributes), kind)
 
+    def stand_for_the_same(self, one: Record, other: Record, symbols: Iterable[Any] | None = None) -> bool:
+        """Whether symbols of data, or all that two runs have in common, stand for the same in both: they are counted,
+        and a run that takes another way comes to others."""
+        ours, theirs = one.told_by_data, other.told_by_data
+        for symbol in ours.keys() & theirs.keys() if symbols is None else symbols:
+            if symbol not in ours or symbol not in theirs:
+                return False
+            (value, held), (again, also) = ours[symbol], theirs[symbol]
+            if held is not also or self.same.get(value, value) is not self.same.get(again, again):
+                return False
+        return True
+
+    def by_one_operator(self, a: Value, b: Value) -> bool:
+        """Whether two values are computed by the same operator at the point, with as many operands."""
+        if a.op != b.op or a.op in (PARAM, CONSTANT) or a.bodies or b.bodies:
+            return False
+        given = [each is None for each in a.inputs] == [each is None for each in b.inputs]
+        return given and self.at(a.attributes) == self.at(b.attributes) and self.type_at(a.type) == self.type_at(b.type)
+
     def key_of(self, met: Met, values: Sequence[Value]) -> Any:
         """The key of an operator that is called with tensors which hold these values."""
         return met.content([self.same.get(v, v) for v in values], self.at(met.plain))
@@ -487,6 +523,42 @@ class Index:
                 self.settled[given] = dims.substitute(given, self.point) if whole else given.xreplace(self.point)
             return self.settled[given]
         return given
+
+
+def equal_at(point: Mapping[str, int], graph: Graph, other: Graph) -> bool:
+    """Whether two graphs over the same parameters compute the same of them where names have the sizes of a point."""
+    return len(graph.results) == len(other.results) and not unlike_at(point, graph, other, len(graph.results))
+
+
+def unlike_at(point: Mapping[str, int], graph: Graph, other: Graph, count: int) -> list[int]:
+    """The places of those of the last so many results of two graphs that are not computed alike of the same parameters
+    where names have the sizes of a point."""
+    places = range(-count, 0)
+    if graph.params != other.params:
+        return list(places)
+    index = Index({dims.symbol(name): size for name, size in point.items()})
+    index.include((*graph.results, *other.results))
+    shared = {*walk.post_order(graph.results)} & {*walk.post_order(other.results)}
+    drawn = {value: value for value in shared if is_random(value)}
+    return [place for place in places if not computed_alike(index, graph.results[place], other.results[place], drawn)]
+
+
+def computed_alike(index: Index, one: Value, two: Value, drawn: dict[Value, Value]) -> bool:
+    """Whether two values are the same at the point of an index, or computed by the same operators of such that are; of
+    random ones each stands for one of the other graph, as those that were `drawn` do."""
+    pending, seen = [(one, two)], set[tuple[Value, Value]]()
+    while pending:
+        a, b = pending.pop()
+        same = index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type)
+        if same or (a, b) in seen:
+            continue
+        seen.add((a, b))
+        if not index.by_one_operator(a, b):
+            return False
+        if is_random(a) and (drawn.setdefault(a, b) is not b or drawn.setdefault(b, a) is not a):
+            return False
+        pending += [(a, b) for a, b in zip(a.inputs, b.inputs, strict=True) if a is not None and b is not None]
+    return True
 
 
 RESHAPING = ("Reshape", "Expand", "Tile", "Cast", "Identity")

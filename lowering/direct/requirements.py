@@ -4,8 +4,7 @@ torch checks sizes where an operator is carried out: that matrices are square, t
 A traced run has one example, whose sizes may meet all that by chance. So each operator that meets sizes which vary is
 run at others as well: at a second set, all different; at sizes in the opposite order; and at the smallest that are
 allowed. What torch refuses there becomes a condition: sizes that are equal, multiples of a number, at least or at most
-so many. Where none of these explains it, the sizes are fixed to those of the example. The sizes of the results are
-compared, too, so that no dimension is told wrongly.
+so many. Where none explains it, sizes are fixed to those of the example. Sizes of results are compared, too.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ from lowering.direct.points import (
     plain_number,
     shapes_in,
     small_sizes,
+    stretches,
     symbol_value,
     symbols_alike,
     tied_names,
@@ -188,9 +188,11 @@ class Elsewhere:
         """Whether torch refuses the operator at sizes that no condition excludes."""
         return self.allowed(sizes) and not self.taken(sizes)
 
-    def keep(self, expr: Any) -> None:
-        """Keeps that torch requires a condition."""
+    def keep(self, expr: Any, seen: set[Any] | None = None) -> None:
+        """Keeps that torch requires a condition, among those where it was `seen` to refuse an operator elsewhere."""
         self.tracer.asked.required(expr)
+        if seen is not None:
+            seen.add(as_said(expr))
 
     def fix(self, symbol: Any) -> None:
         """Keeps that a size is that of the example, for want of knowing what torch requires of it."""
@@ -402,18 +404,18 @@ def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
         less = [size for size in below if met.allowed({**hints, name: size})]
         taken = [size for size in less if not broken(size)]
         one_of: list[Any] = [sympy.Eq(symbol, size) for size in (*taken, hint)]
-        met.keep(sympy.Le(symbol, hint) if taken == less else sympy.Or(*one_of))
+        met.keep(sympy.Le(symbol, hint) if taken == less else sympy.Or(*one_of), tracer.asked.beyond)
         tracer.others[name] = min(hint, tracer.others[name])
         return
     for factor in range(2, hint + 1):
         if hint % factor == 0 and [bool(size % factor) for size in above] == refused:
-            met.keep(sympy.Eq(dims.mod(symbol, factor), 0))
+            met.keep(sympy.Eq(dims.mod(symbol, factor), 0), tracer.asked.beyond)
             tracer.others[name] = -(-tracer.others[name] // factor) * factor
             return
     last = last_taken(broken, hint, other)
     holes = any(gone for size, gone in zip(above, refused, strict=True) if size <= last)
     if not holes and all(broken(size) for size in (last + 1, last + 2, other)):
-        met.keep(sympy.Le(symbol, last))
+        met.keep(sympy.Le(symbol, last), tracer.asked.beyond)
         tracer.others[name] = min(last, tracer.others[name])
 
 
@@ -428,8 +430,7 @@ def at_smallest(met: Elsewhere, symbols: Sequence[Any]) -> None:
         at_least(met, symbol)
     together = {**hints, **{s.name: lowest(met.tracer, s.name) for s in symbols}}
     for dim in emptied_dims(met.results, hints, together) if met.broken(together) else ():
-        met.keep(sympy.Ge(dim, 1))
-        met.tracer.asked.refused.add(as_said(sympy.Ge(dim, 1)))
+        met.keep(sympy.Ge(dim, 1), met.tracer.asked.refused)
 
 
 def at_least(met: Elsewhere, symbol: Any) -> None:
@@ -447,9 +448,7 @@ def at_least(met: Elsewhere, symbol: Any) -> None:
     others = [s for s in met.symbols() if s is not symbol] if met.refuses_nothing else []
     refused = [size for size in near if size <= last and met.broken({**hints, name: size})] if others else []
     empty: list[Any] = [sympy.Eq(s, 0) for s in others if takes_nothing(met, s, name, refused)]
-    least = sympy.Or(sympy.Ge(symbol, low + 1), *empty)
-    met.keep(least)
-    tracer.asked.refused.add(least)
+    met.keep(sympy.Or(sympy.Ge(symbol, low + 1), *empty), tracer.asked.refused)
 
 
 def takes_nothing(met: Elsewhere, symbol: Any, name: str, refused: Sequence[int]) -> bool:
@@ -568,7 +567,7 @@ def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
             met.told(sizes)
         except Refused:
             continue
-        swaps = {s: o for s, o in some if is_symbol(o)}
+        swaps = {} if stretches(met.func) else {s: o for s, o in some if is_symbol(o)}
         if swaps and not tracer.asked.assumed and all({s.name, o.name} <= tracer.named for s, o in swaps.items()):
             raise Alike(swaps, tracer.line())
         for symbol, other in some:

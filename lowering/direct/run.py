@@ -35,6 +35,7 @@ from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.torch_settings import RECORDS
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
+from lowering.capture.patches.kept_sizes import Shape
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
@@ -196,14 +197,14 @@ def run_once(
         blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
-        returned = module(*args, **kwargs)
+        returned = called(tracer, module, args, kwargs)
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
         arguments = arguments_left(inputs.given)
         spent = begun.leaves.spent() if training.records else ()
         training = attrs.evolve(training, replaced=rebind_gradients(tracer, training.sums, spent), arguments=arguments)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
-        if any(isinstance(each, Gathered | Disguised) for each in results):
+        if any(isinstance(each, Gathered | Disguised | Shape) for each in results):
             results, spec = with_tensors(results, spec, known)
         refuse_changed(tracer)
         refuse_caught(tracer)
@@ -217,6 +218,19 @@ def run_once(
     changed = (*begun.in_words(attributes), *noted)
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
     return Run(request, tracer, inputs, tuple(results), spec, classes, training, changed, left)
+
+
+def called(tracer: Tracer, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What the model returns. Raises what ended its run also where torch, or the model, made something else of that."""
+    try:
+        returned = module(*args, **kwargs)
+    except Exception as error:
+        if tracer.asked.ended is not None:
+            raise tracer.asked.ended from error
+        raise
+    if tracer.asked.ended is not None:
+        raise tracer.asked.ended
+    return returned
 
 
 def tracer_for(
@@ -243,10 +257,11 @@ def tracer_for(
 def with_tensors(
     results: Sequence[Any], spec: pytree.TreeSpec, known: Registrations
 ) -> tuple[list[Any], pytree.TreeSpec]:
-    """The leaves and the structure of what a model returned, with the tensors of lists whose lengths only data tells;
-    `known` learns its classes."""
+    """The leaves and the structure of what a model returned, with the tensors of lists whose lengths only data tells,
+    and shapes; `known` learns its classes."""
     given = [each.answering() if type(each) is Disguised else each for each in results]
-    found = pytree.tree_unflatten([each.returned() if isinstance(each, Gathered) else each for each in given], spec)
+    found = [each.returned() if isinstance(each, Gathered | Shape) else each for each in given]
+    found = pytree.tree_unflatten(found, spec)
     known.include(found)
     return pytree.tree_flatten(found)
 

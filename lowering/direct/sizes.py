@@ -331,6 +331,7 @@ class SizeNode(SymNode):
     floordiv = int_floordiv
 
     def mod(self, other: SizeNode) -> SizeNode:
+        self, other = (each.wrap_int(each.guard_bool()) if each.kind is bool else each for each in (self, other))
         self.divided_by(other)
         if self.kind is int and other.kind is int:
             return self.whole(dims.mod(self._made, other._made), self.hint % other.hint)
@@ -383,7 +384,8 @@ class SizeNode(SymNode):
 
     def chosen(self, other: SizeNode, function: Any, plain: Callable[[Any, Any], Any]) -> SizeNode:
         """The smallest or greatest of two integers; of real numbers that of the example, under the condition that it is
-        so for others: dimensions have no extremes of these."""
+        so for others: dimensions have no extremes of these. A truth value is 0 or 1."""
+        self, other = (each.wrap_int(each.guard_bool()) if each.kind is bool else each for each in (self, other))
         if self.kind is int and other.kind is int:
             pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
             return self.whole(function(*pair), plain(self.hint, other.hint))
@@ -408,9 +410,7 @@ class SizeNode(SymNode):
             plain, number = known
             return self.node_of(bits.counted_steps(lambda n: by(plain(n)), torch.SymInt(number)))
         if self.asked.inexact & self.expr.free_symbols:
-            what = (
-                f"{function.__name__.lower()} of a logarithm or power of e, which runtimes round in ways of their own"
-            )
+            what = f"{function.__name__.lower()} of a logarithm or power of e, which runtimes round in their own ways"
             raise LoweringError(what, source=self.asked.line(), hint="compute the number with integers")
         own = self.asked.rounded(function, self.expr, by(self.hint))
         return self.whole(function(self.expr) if own is None else own, by(self.hint))

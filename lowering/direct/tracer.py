@@ -49,8 +49,6 @@ WHOLE = "a number that becomes an integer is finite, and has 64 bits at most"
 TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 IRKIT = f"{Path(dims.__file__).parents[1]}{os.sep}"
-
-
 FEW = 16
 """Constants of so many elements are compared by what they hold."""
 MOST = 24
@@ -184,7 +182,7 @@ class Tracer:
     met: dict[Any, Entry] = attrs.field(factory=dict)
     kinds: dict[Any, int] = attrs.field(factory=dict)
     sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
-    record: Record = attrs.field(factory=Record)
+    record: Record = attrs.field(init=False)
     before: Record | None = None
     index: Index = attrs.field(factory=lambda: Index({}))
     point: Mapping[str, int] | None = None
@@ -208,6 +206,7 @@ class Tracer:
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(OwnSizes({}), self.options)
+        self.record = Record(binders=self.scope.binders, numbers=self.scope.numbers)
         line, heard, rounded, code = (
             weakly(self, each) for each in (Tracer.line, Tracer.heard, Tracer.rounded, Tracer.code)
         )
@@ -459,7 +458,8 @@ class Tracer:
         if not there or (count >= len(there) and there[0].random):
             return None
         found = there[min(count, len(there) - 1)]
-        if not all(self.holds(each) for each in found.conditions):
+        same = not found.of_data or self.index.stand_for_the_same(self.record, self.before, found.of_data)
+        if not (same and all(self.holds(each) for each in found.conditions)):
             return None
         for each in () if self.index.point else found.conditions:  # at a point, those of the run before are kept
             self.asked.condition(each, True)

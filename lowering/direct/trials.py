@@ -32,6 +32,7 @@ from lowering.capture.guards.at_points import (
     is_either,
     is_equation,
     is_fixing,
+    is_required,
     only_at,
     texts,
 )
@@ -39,12 +40,12 @@ from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.guards import Guard
 from lowering.capture.guards.questions import Chosen, Taken
 from lowering.capture.guards.settled import settled_at
-from lowering.capture.patches.functions_of_numbers import OF_NUMPY
+from lowering.capture.patches.arrays_of_sizes import OF_NUMPY
 from lowering.capture.same_numbers import bare, same_numbers
 from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
 from lowering.direct.points import none_takes, points_apart, points_around
-from lowering.direct.repeats import Index
+from lowering.direct.repeats import equal_at, unlike_at
 from lowering.direct.request import Deciding, Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
@@ -64,7 +65,7 @@ MORE, MOST = 3, 4
 class Found:
     """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried; where
     `branching`, with the ways that the model takes at small sizes where it computes something else. At the points in
-    `raised` the model itself raises, of which a note tells."""
+    `raised` the model itself raises."""
 
     run: Run
     guards: tuple[Guard, ...]
@@ -77,8 +78,8 @@ class Found:
     def raises_at(self, point: Sizes) -> bool:
         """Whether the model raises at a point: it was found to, or comes to an operator that torch refuses there before
         it asks anything else that is other there."""
-        first = next(iter(guards_refusing(self.guards, point)), None)
-        refused = first is not None and first.expr in self.run.tracer.asked.refused
+        first, asked = next(iter(guards_refusing(self.guards, point)), None), self.run.tracer.asked
+        refused = first is not None and (first.expr in asked.refused or is_required(first, asked, point))
         return refused or {name: point[name] for name in self.run.request.hints} in self.raised
 
     def noting(self, point: Sizes, what: str) -> Found:
@@ -330,7 +331,7 @@ def tried(found: Found, known: Registrations, lowered: Callable[[], Lowered], po
         other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, **ways)
         how = SAME if gives_the_same(found, other) else ""
     except Exception as error:
-        if to_tell and not isinstance(error, IrkitError):
+        if not isinstance(error, IrkitError):
             found = attrs.evolve(found, raised=(*found.raised, there))
         return refused_with(found, point, error, to_tell), False
     if not how:
@@ -417,7 +418,9 @@ def with_way(
     if there in found.raised:
         return found
     if found.raises_at(point) or none_takes(asked, point, [guard.expr for guard in against]):
-        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: a size is too small"))
+        return attrs.evolve(
+            found, notes=(*found.notes, f"what the model does at {at} is refused: an operator takes no such size")
+        )
     how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer, "keep_sizes": asked.keeps}
     try:
         if request.deciding.modules:  # each of which is run for all its ways: a plain run tells sooner that it raises
@@ -431,8 +434,8 @@ def with_way(
         if any(way.where == sympy.And(*where) for way in found.ways):
             return found
     except Exception as error:  # models raise anything; what ONNX cannot say raises Unsupported
-        said = error.what if isinstance(error, IrkitError) else first_line(error)
-        return attrs.evolve(found, notes=(*found.notes, f"what the model does at {at} is refused: {said}"))
+        told = f"what the model does at {at} is refused: {said_of(error)}"
+        return attrs.evolve(found, notes=(*found.notes, told))
     kept = [guard for guard in found.guards if not is_of_one(guard, found, other)]
     apart = [guard for guard in found.guards if is_of_one(guard, found, other)]
     if len(apart) * len(where) > MOST_APART:
@@ -488,14 +491,18 @@ def agreement(low: Lowered, other: Run, point: Sizes, moved: Iterable[Sizes]) ->
     again = bare(there.watched.whole)
     if equal_at(point, graph, again) or again == graph:  # weights are read last
         return SAME
-    agree = numbers_agree(graph, again, other, there, moved)
+    agree = numbers_agree(graph, again, other, there, moved, unlike_at(point, graph, again, len(theirs)))
     return "the model takes another way, and the results agree" if agree else ""
 
 
 def refused_with(found: Found, point: Sizes, error: Exception, to_tell: bool) -> Found:
     """The same without a point at which the model, or its capture, raises; with a note on that, if it is to be told."""
-    said = error.what if isinstance(error, IrkitError) else first_line(error)
-    return refused(found.noting(point, f"is refused: {said}") if to_tell else found, point, error)
+    return refused(found.noting(point, f"is refused: {said_of(error)}") if to_tell else found, point, error)
+
+
+def said_of(error: Exception) -> str:
+    """What an error says."""
+    return error.what if isinstance(error, IrkitError) else first_line(error)
 
 
 def allowed(found: Found, other: Run, point: Sizes, against: Sequence[Guard], how: str) -> Found:
@@ -540,7 +547,7 @@ def gives_the_same(found: Found, other: Run) -> bool:
         if contents(first, ours) is not contents(other, theirs):
             return False
     refuse_unsaid(other.tracer, new)
-    return True
+    return other.tracer.index.stand_for_the_same(other.tracer.record, first.tracer.record)
 
 
 def writes_or_checks(run: Run) -> bool:
@@ -559,21 +566,13 @@ def contents(run: Run, tensor: Traced) -> Value:
     return run.tracer.read(run.tracer.handle(tensor))
 
 
-def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:
-    """Whether two graphs over the same parameters compute the same of them where names have the sizes of a point."""
-    if graph.params != other.params or len(graph.results) != len(other.results):
-        return False
-    index = Index({dims.symbol(name): size for name, size in point.items()})
-    index.include((*graph.results, *other.results))
-    pairs = zip(graph.results, other.results, strict=True)
-    return all(index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type) for a, b in pairs)
-
-
-def numbers_agree(graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes]) -> bool:
+def numbers_agree(
+    graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes], telling: Sequence[int]
+) -> bool:
     """Whether two graphs give the same numbers for the leaves and the state of a run, and at the sizes of `moved`."""
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
     fits = len(there.initial_state) + len(known) == len(graph.params) == len(other.params)
-    return fits and same_numbers(graph, other, known, moved, there.initial_state.values())
+    return fits and same_numbers(graph, other, known, moved, there.initial_state.values(), telling)
 
 
 def sizes_beside(found: Found, other: Run, point: Sizes) -> Iterator[Sizes]:

@@ -81,7 +81,7 @@ TRUTH = frozenset(
 )
 """Operators that ask of each element only whether it is 0."""
 
-BILINEAR = frozenset(("mm", "bmm", "matmul", "mv", "dot", "outer"))
+BILINEAR = frozenset(("mm", "bmm", "matmul", "mv", "dot", "outer", "kron"))
 """Operators that are products: (a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
 
 FILTERING = frozenset(

@@ -6,12 +6,15 @@ import operator
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import sympy
 import torch
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate, map_arg
 
 from irkit.build import op
 from irkit.core.ir import Value
@@ -22,7 +25,7 @@ from lowering.capture.guards.assumed import taken_for_granted
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fold import control
 from lowering.fold.asserted_operands import ARANGE, ASSERTING, asserted_conditions
-from lowering.fold.assertions import note, said_of_data
+from lowering.fold.assertions import condition, note, said_of_data
 from lowering.fold.complex_registry import has_converter
 from lowering.fold.control import Inlined
 from lowering.fold.convert import convert
@@ -35,7 +38,7 @@ from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant
 from lowering.records.real_numbers import keep_order
 from lowering.records.sizes import Sizes, is_unbacked, truth_symbol
-from lowering.records.source_lines import source_of
+from lowering.records.source_lines import origin_of, source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
 from lowering.tensors.promotion import cast, scalar
@@ -265,6 +268,9 @@ def call_operator(scope: Scope, node: Node) -> None:
     """Lowers a call of an operator that writes nothing."""
     expected = type_of(node.meta.get("val"), scope.sizes)
     args, kwargs = read_arguments(scope, node)
+    if any(isinstance(each.meta.get("val"), torch.SymBool) for each in node.all_input_nodes):
+        computed: Any = map_aggregate((args, kwargs), partial(truth_computed, scope, node))
+        args, kwargs = computed
     if scope.numbers:
         args, kwargs = with_numbers(node, args, kwargs, expected)
     result = convert(scope, node, operator_of(node.target), args, kwargs, expected)
@@ -281,6 +287,12 @@ def call_operator(scope: Scope, node: Node) -> None:
     if name == ARANGE:
         scope.checks.extend(said_of_data(scope, relation, source_of(node)) for relation in order_of_bounds(node))
     hold(scope, node, result)
+
+
+def truth_computed(scope: Scope, node: Node, given: Any) -> Any:
+    """An argument; of a condition on sizes, which an operator computes with, the truth value."""
+    tells = isinstance(given, Relational | BooleanFunction | BooleanAtom)
+    return condition(scope, given, origin_of(node)) if tells else given
 
 
 def order_of_bounds(node: Node) -> Iterator[Any]:

@@ -8,6 +8,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from sympy import Expr
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
@@ -73,10 +76,31 @@ def no_bool(*names: str) -> Callable[[Given], Iterator[str]]:
 
     def check(given: Given) -> Iterator[str]:
         operands = [given[name] for name in names if name in given]
-        if any(isinstance(each, bool) or (is_tensor(each) and each.dtype is DType.BOOL) for each in operands):
+        if any(map(is_truth, operands)):
             yield "it does not take bool"
 
     return check
+
+
+def is_truth(given: Any) -> bool:
+    """Whether an operand is of bool: a truth value, one that sizes tell, or a tensor of them."""
+    told = isinstance(given, bool | Relational | BooleanFunction | BooleanAtom)
+    return told or (is_tensor(given) and given.dtype is DType.BOOL)
+
+
+def whole_factor(given: Given) -> Iterator[str]:
+    """The check that a factor is no truth value where the result is of numbers."""
+    if is_truth(given.get("alpha")) and not (is_truth(given.get("self")) and is_truth(given.get("other"))):
+        yield "alpha is of bool, and the result is not"
+    if is_real(given.get("alpha")) and not any(is_real(given.get(name)) for name in ("self", "other")):
+        yield "alpha is a float, and the result is not"
+
+
+def is_real(given: Any) -> bool:
+    """Whether an operand is of floats, or of complex numbers: a number, or a tensor."""
+    if is_tensor(given):
+        return not (given.dtype.is_integer or given.dtype is DType.BOOL)
+    return isinstance(given, float | complex) or (isinstance(given, Expr) and not given.is_integer)
 
 
 def floats(given: Given) -> Iterator[str]:
@@ -199,7 +223,8 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::nll_loss_nd": (typed("target", DType.INT64, DType.UINT8),),
     "aten::nll_loss": (typed("target", DType.INT64, DType.UINT8),),
     "aten::nll_loss2d": (typed("target", DType.INT64, DType.UINT8),),
-    "aten::sub": (no_bool("self", "other"),), "aten::rsub": (no_bool("self", "other"),),
+    "aten::sub": (no_bool("self", "other"), whole_factor), "aten::rsub": (no_bool("self", "other"), whole_factor),
+    "aten::add": (whole_factor,),
     "aten::topk": (no_bool("self"),), "aten::argmax": (no_bool("self"),), "aten::argmin": (no_bool("self"),),
     "aten::var": (floats,), "aten::std": (floats,), "aten::var_mean": (floats,), "aten::std_mean": (floats,),
     "aten::fill": (held("value"),), "aten::full": (held("fill_value"),), "aten::full_like": (held("fill_value"),),

@@ -180,7 +180,11 @@ def memory(tensor: torch.Tensor) -> Any:
     """Equal for tensors that begin at one place of one memory; those without numbers have a storage and no address."""
     if is_absent(tensor):
         return tensor.untyped_storage()._cdata, tensor.storage_offset()
-    return tensor.data_ptr()
+    try:
+        return tensor.data_ptr()
+    except RuntimeError as error:  # what torch.export traced with, left over by a transform of torch.func
+        what = "the program holds a tensor without numbers as a constant, which torch traced it with"
+        raise LoweringError(what, hint="use capture='direct'") from error
 
 
 def memory_key(tensor: torch.Tensor) -> Any:

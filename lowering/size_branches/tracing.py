@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,12 +14,13 @@ from lowering.capture.guards.comparisons import in_fewest_words
 from lowering.capture.guards.guards import Guard
 from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.request import Deciding, Request
-from lowering.direct.run import Run, run
+from lowering.direct.run import Run, Trial, run
 from lowering.direct.trials import (
     Found,
     accepts,
     opened_run,
     points_taken,
+    said_of,
     trace_model,
     with_other_ways,
 )
@@ -28,6 +29,8 @@ from lowering.size_branches.decisions import Fruitless, GivenUp
 from lowering.size_branches.regions import branch_at_decisions
 
 FEW = 4
+FEW_POINTS = 3
+"""At how many sizes it is looked first whether a model raises there."""
 RUNS = 24
 """How often a model is run to find out which of its modules decide by sizes."""
 
@@ -65,8 +68,12 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
     asked, hints = found.run.tracer.asked, found.run.request.hints
     here = {**asked.hints, **hints}
     points = [*points_around(here, hints), *points_apart(here, hints)]
-    taken = len(points_taken(found, points))
-    if taken == sum(may_be_taken(found, point) for point in points):
+    taken = points_taken(found, points)
+    more = [each for i, each in enumerate(points) if i not in taken and may_be_taken(found, each)]
+    if not more:
+        return found
+    found = with_raised(found, known, more)
+    if not any(may_be_taken(found, each) for each in more):
         return found  # it could take no more of them
     sizes = {name: asked.hints[name] for name in hints}
 
@@ -85,12 +92,36 @@ def with_branches(found: Found, known: Registrations, widen: bool) -> Found:
         other = opened_run(again, request, known, widen, True)
     except (Exception, GivenUp, Fruitless):  # what branches make of a model need not be captured
         return found
-    more = accepts(other, request) and other.run.out_spec == found.run.out_spec
-    if not more or taken >= len(points_taken(other, points)):
+    same = accepts(other, request) and other.run.out_spec == found.run.out_spec
+    if not same or len(taken) >= len(points_taken(other, points)):
         return found
     names = [path or "the model" for path, each in request.parts.modules if id(each) in request.deciding.modules]
     said = f"each way that {', '.join(names[:FEW])}{' and others' if len(names) > FEW else ''} may take by sizes is "
     return attrs.evolve(other, notes=(*other.notes, f"{said}a branch of its own"))
+
+
+def with_raised(found: Found, known: Registrations, points: Sequence[Mapping[str, int]]) -> Found:
+    """The same, told at which of some refused sizes the model raises, where these are few: plain runs of it tell that,
+    sooner than one for the ways of its modules, and are made anyway. The first that does not raise is the last."""
+    hints, asked = found.run.request.hints, found.run.tracer.asked
+    refusing = [guards_refusing(found.guards, point) for point in points]
+    about = [{s.name for each in against for s in each.expr.free_symbols} for against in refusing]
+    alike: dict[Any, list[Mapping[str, int]]] = {}
+    for point, names in zip(points, about, strict=True):
+        there = {name: point[name] for name in hints}
+        alike.setdefault(tuple((name, point[name]) for name in sorted(names)), []).append(there)
+    if len(alike) > FEW_POINTS:
+        return found
+    how: dict[str, Any] = {"at_once": not asked.passed_on, "for_tracer": asked.for_tracer, "keep_sizes": asked.keeps}
+    raised: list[Mapping[str, int]] = []
+    for first, *others in alike.values():
+        try:
+            run(found.run.request, first, known, trial=Trial(found.run, {}, False), **how)
+            break
+        except Exception as error:  # models raise anything
+            found = found.noting(first, f"is refused: {said_of(error)}")
+            raised += [first, *others]
+    return attrs.evolve(found, raised=(*found.raised, *raised))
 
 
 def may_be_taken(found: Found, point: Mapping[str, int]) -> bool:

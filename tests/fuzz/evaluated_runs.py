@@ -69,13 +69,17 @@ def apart(one: Content, other: Content) -> Difference | None:
 
 def is_known(value: Value) -> bool:
     """True where ONNX Runtime reads an operator otherwise, and irkit leaves that to it: corners of a Resize by factors
-    whose size is no whole number; masked products of an Attention, which are its least number; halves that are
+    whose size is no whole number, and cubic weights of doubles, which it computes in float32; places among halves that
+    GridSample takes the nearest of; masked products of an Attention, which are its least number; halves that are
     quantized, which it divides in float32; floats as integers below 8 bits, which it rounds and does not cut off; what
     a step of several in float16 gave, which it does not round; and floats as bits, the last of which no kernel
     promises."""
     x = value.inputs[0] if value.inputs else None
     if value.op == "Resize":
-        return value.attribute("coordinate_transformation_mode") == "align_corners" and len(value.inputs) == 3
+        wide = value.attribute("mode") == "cubic" and value.dtype is DType.DOUBLE
+        return wide or (value.attribute("coordinate_transformation_mode") == "align_corners" and len(value.inputs) == 3)
+    if value.op == "GridSample":
+        return value.attribute("mode") == "nearest" and value.dtype in HALVES
     if value.op == "Attention":
         return isinstance(value.type, Tuple) and len(value.type.items) == 4
     if value.op not in ("QuantizeLinear", "Cast", "BitCast") or x is None or not x.dtype.is_float:

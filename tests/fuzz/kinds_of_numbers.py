@@ -3,8 +3,7 @@
 A model takes numbers from a vector in drawn ways, asks the kind of each in one of the ways that Python has, in its own
 code or in that of another library, and computes something else by the answer. It is captured at one vector, by both
 captures and rewritten, and called with others, of no and one element among them. The program gives what eager gives,
-or refuses. Not asked is what is known to differ: the kind of the greatest of an integer and a float, and
-`(3).__class__ is int` where `int` is another, by which sizes are kept.
+or refuses. Not asked is what is known to differ: `(3).__class__ is int` where `int` keeps sizes.
 
     python -m tests.fuzz.kinds_of_numbers 200 --seed 7
 """

@@ -52,15 +52,15 @@ def default_options() -> Any:
     return options
 
 
-def difference(drawn: Drawn, target: str = "onnxruntime-cpu") -> str:
-    """What differs between the runs with optimizations and without; empty where nothing does, or nothing runs."""
+def difference(drawn: Drawn, target: str = "onnxruntime-cpu") -> tuple[int, str]:
+    """(how many runs with optimizations were compared with those without, what differs; empty where nothing does)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             ready = prepare(optimize(drawn.graph, drawn.level) if drawn.level else drawn.graph, target)
         except IrkitError:
-            return ""
-        return between(ready, drawn.feeds)
+            return 0, ""
+        return compared(ready, drawn.feeds)
 
 
 def values_of(graph: Graph) -> Iterator[Value]:
@@ -72,17 +72,23 @@ def values_of(graph: Graph) -> Iterator[Value]:
 
 
 def between(ready: Graph, feeds: Sequence[Sequence[Any]]) -> str:
+    """What differs between the runs of a graph that is ready to be written."""
+    return compared(ready, feeds)[1]
+
+
+def compared(ready: Graph, feeds: Sequence[Sequence[Any]]) -> tuple[int, str]:
     """As `difference`, for a graph that is ready to be written."""
     if any(v.op in (*DRAWS, "Dropout") for v in values_of(ready)):
-        return ""
+        return 0, ""
     try:
         plain = session(ready, options=plain_options())
     except Exception:  # ONNX Runtime's own classes have no common base
-        return ""
+        return 0, ""
     try:
         better = session(ready, options=default_options())
     except Exception as error:
-        return f"refused with optimizations only: {str(error)[:300]}"
+        return 0, f"refused with optimizations only: {str(error)[:300]}"
+    count = 0
     for arrays in feeds:
         try:
             expected = plain.run(arrays)
@@ -91,11 +97,13 @@ def between(ready: Graph, feeds: Sequence[Sequence[Any]]) -> str:
         try:
             found = better.run(arrays)
         except Exception as error:
-            return f"fails with optimizations only: {str(error)[:300]}"
+            return count, f"fails with optimizations only: {str(error)[:300]}"
+        count += 1
         wrong = compare(expected, found)
         if wrong is not None:
-            return f"{wrong} on {[(a.dtype.name, a.shape) if isinstance(a, np.ndarray) else a for a in arrays]}"
-    return ""
+            given = [(a.dtype.name, a.shape) if isinstance(a, np.ndarray) else a for a in arrays]
+            return count, f"{wrong} on {given}"
+    return count, ""
 
 
 # ---------------------------------------------------------------------------------------------- sources
@@ -171,11 +179,12 @@ def drawn(source: str, seed: int) -> Drawn | None:
     return found if found is not None and is_safe(found.graph) else None
 
 
-def faults(source: str, seeds: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """(seed, what differs) for each seed on which the two runs differ."""
+def faults(source: str, seeds: Sequence[int], tally: Callable[[int], Any] = id) -> Iterator[tuple[int, str]]:
+    """(seed, what differs) for each seed on which the two runs differ; `tally` hears how many runs were compared."""
     for seed in seeds:
         found = drawn(source, seed)
-        wrong = "" if found is None else difference(found)
+        count, wrong = (0, "") if found is None else difference(found)
+        tally(count)
         if wrong:
             yield seed, wrong
 
@@ -187,13 +196,14 @@ LOT = 50
 
 
 def lot(piece: Piece, tell: Callable[[str], None]) -> Found:
-    """What came of a source's seeds: how many there were, and what differs."""
+    """What came of a source's seeds: how many there were, how many runs were compared, and what differs."""
     source, first = str(piece[0]), int(piece[1])
     found: dict[int, str] = {}
+    counts: list[int] = []
     for seed in range(first, first + LOT):
         tell(f"at seed {seed}")
-        found.update(faults(source, [seed]))
-    return {"seeds": LOT, "differ": len(found), "what": found}
+        found.update(faults(source, [seed], counts.append))
+    return {"seeds": LOT, "compared": sum(counts), "differ": len(found), "what": found}
 
 
 def main() -> int:
@@ -213,7 +223,7 @@ def main() -> int:
 
 
 def swept_lots(given: argparse.Namespace, work: Work, pieces: Sequence[Piece]) -> int:
-    """Runs pieces, and prints what differs in them; 1 where something does."""
+    """Runs pieces, and prints what differs in them; 1 where something does, or nothing was compared."""
     code = (*CODE, "lowering") if "torch" in given.sources else CODE
     rows = resumed(given.results, work, pieces, given.jobs, given.seconds, code)
     done = [rows[piece] for piece in pieces if piece in rows]
@@ -221,7 +231,8 @@ def swept_lots(given: argparse.Namespace, work: Work, pieces: Sequence[Piece]) -
         for seed, wrong in {**row.get("what", {}), **({"-": row["ended"]} if "ended" in row else {})}.items():
             print(f"DIFFERS {row['piece'][0]} {seed}: {wrong}")
     print(summary(rows, pieces, "seeds", "compared", "differ"))
-    return int(any(row.get("differ") or "ended" in row for row in done))
+    nothing = bool(done) and not any(row.get("compared") for row in done)
+    return int(nothing or any(row.get("differ") or "ended" in row for row in done))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,10 @@ DYNAMIC: Sequence[dict[str, Any]] = (
 
 
 ALONE = "eager alone finds a place out of range"
-OUT_OF_RANGE = ("is out of bounds for dimension", "index out of range in self", "self indexing axis dim should be")
+OUT_OF_RANGE = (
+    "is out of bounds for dimension", "index out of range in self", "self indexing axis dim should be",
+    "INDICES element is out of DATA bounds",
+)  # fmt: skip
 """Places out of range among the data are no condition of the contract: they fail where what is found there is used."""
 
 
@@ -153,6 +156,9 @@ def fault_of(program: Any, function: Any, given: Sequence[Any], tally: Counter[s
         return "" if error or place else f"answers where eager says: {refused}"
     if error is not None and "invalid indice found" in str(error) and any(0 in t.shape for t in own_tensors(given)):
         tally["the runtime alone finds a place out of range, where there is nothing to write"] += 1
+        return ""
+    if error is not None and "out of data bounds" in str(error) and any(0 in t.shape for t in own_tensors(given)):
+        tally["the runtime alone finds a place out of range, where there is nothing to take"] += 1
         return ""
     if error is not None and not isinstance(error, irkit.ContractError) and any(map(is_of_data, program.report.guards)):
         tally["the runtime refuses before a condition on data is told"] += 1

@@ -26,7 +26,9 @@ DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_optimizations_of_the_runtime_change_nothing(source: str) -> None:
-    assert list(faults(source, range(DRAWS[source]))) == []
+    counts: list[int] = []
+    assert list(faults(source, range(DRAWS[source]), counts.append)) == []
+    assert len([each for each in counts if each]) >= DRAWS[source] // 3  # else nothing was compared
 
 
 @pytest.mark.parametrize("source", PLAIN)

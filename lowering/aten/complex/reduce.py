@@ -1,9 +1,10 @@
-"""Products, running products and running sums of exponentials of complex tensors."""
+"""Products, products of several matrices, running products and running sums of exponentials of complex tensors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from irkit.build import op
@@ -11,7 +12,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.complex.basics import complex_add, complex_mul, complex_to
 from lowering.aten.complex.elementwise import logaddexp_of
-from lowering.aten.linear_algebra.products import aten_bmm
+from lowering.aten.linear_algebra.products import aten_bmm, aten_matmul
 from lowering.aten.reduction.reduce import aten_sum
 from lowering.tensors.complex_numbers import product
 from lowering.tensors.complex_pairs import WIDER, Parts, pair, parts
@@ -120,3 +121,13 @@ def complex_addbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, 
     if beta == 0:
         return added
     return complex_add(added, self if beta == 1 else complex_mul(self, beta))
+
+
+def complex_linalg_multi_dot(tensors: Sequence[Value]) -> Value:
+    """The product of several matrices, from the left; a vector may stand first or last."""
+    return pair(*reduce(lambda made, part: product(made, part, aten_matmul), map(parts, tensors)))
+
+
+def complex_chain_matmul(matrices: Sequence[Value]) -> Value:
+    """The product of several matrices, from the left."""
+    return complex_linalg_multi_dot(matrices)

@@ -117,9 +117,10 @@ def aten_empty_permuted(
     return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
 
 
-def aten_scalar_tensor(s: Number, *, dtype: DType | None = None, expected: Any = None) -> Value:
+def aten_scalar_tensor(s: Number | Value, *, dtype: DType | None = None, expected: Any = None) -> Value:
     """A number as a tensor without dimensions."""
-    return scalar(s, dtype_of(dtype, expected, DEFAULT))
+    kind = dtype_of(dtype, expected, DEFAULT)
+    return cast(s, kind) if isinstance(s, Value) else scalar(s, kind)
 
 
 # ---------------------------------------------------------------------------------------------- counting

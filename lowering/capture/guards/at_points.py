@@ -9,9 +9,11 @@ import attrs
 import sympy
 
 from irkit import dims
+from irkit.errors import DimensionError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.comparisons import as_one_comparison, as_said
 from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.questions import Questions
 from lowering.capture.guards.settled import settled_at
 
 
@@ -42,6 +44,22 @@ def is_fixing(guard: Guard) -> bool:
     """Whether a condition says that a name is a number."""
     sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
     return any(s.is_Symbol for s in sides) and any(s.is_Integer for s in sides)
+
+
+def is_required(guard: Guard, asked: Questions, point: Mapping[str, int]) -> bool:
+    """Whether torch refuses an operator at a point that a condition refuses: it was seen to refuse it beyond that, or
+    requires that sizes are equal neither of which is 1 there, where it might broadcast them; and nothing else asked."""
+    if guard.expr in asked.own:
+        return False
+    if guard.expr in asked.beyond:
+        return True
+    if not isinstance(guard.expr, sympy.Eq) or is_fixing(guard):
+        return False
+    sides: Any = guard.expr.args
+    try:
+        return all(side.is_Integer or dims.evaluate(side, point) > 1 for side in sides)
+    except (DimensionError, ArithmeticError, KeyError):
+        return False
 
 
 def is_equation(guard: Guard, names: set[str]) -> bool:

@@ -66,7 +66,8 @@ class Questions:
     tensor out: the answers of the example leave no trace; `unstripped` says that torch asks which axes of length 1 it
     may leave out, of what it broadcasts all the same if it leaves none out; `inside` counts the bodies of control flow
     around. `shown` has the `torch.SymInt` of each dimension, `laid` one by which torch lays tensors out, `refused`
-    those conditions below whose least size torch was seen to refuse an operator, `own` those that something else than
+    those conditions below whose least size torch was seen to refuse an operator, `beyond` those of its own that others
+    of its sizes break, a greatest or a factor, `own` those that something else than
     an operator asked, `told` all since it was emptied, kept already or not. `reached` hears of each.
     `assumed` are the conditions that hold in the block around, of which nothing is kept; where the example's sizes
     break them, `hints` are others meanwhile, and `moved` is a number of that block's own, among `moves`; else it is 0.
@@ -75,7 +76,8 @@ class Questions:
     `steps` which function of which whole number a logarithm is. `varying` are
     the names of which the first number that the model takes ends the run, since it would fix them; `stops` says that
     the first number or choice of any sizes does, in code that does not keep them. `operators` says how many operators
-    are being met, one inside another, `raised` the first error of one that the model called, and where.
+    are being met, one inside another, `raised` the first error of one that the model called, and where; `ended` is what
+    was raised to end the run, of which code of torch's in C++ makes an error of its own.
     """
 
     line: Callable[[], str]
@@ -93,6 +95,8 @@ class Questions:
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     laid: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
+    ended: BaseException | None = None
+    beyond: set[Any] = attrs.field(factory=set)
     own: set[Any] = attrs.field(factory=set)
     told: list[Any] = attrs.field(factory=list)
     silent: bool = False
@@ -147,7 +151,8 @@ class Questions:
         self.condition(told, True)
         within = self.inside or self.moved or self.assumed or self.asked_for_tracer
         if not within and getattr(size, "name", "") in self.varying and told in self.kept:
-            raise Taken(size.name, self.line(), self.code())
+            self.ended = Taken(size.name, self.line(), self.code())
+            raise self.ended
         self.choose(size)
 
     def choose(self, size: Any) -> None:
@@ -156,7 +161,8 @@ class Questions:
         place = self.fixed[size] = self.code()
         ends = self.stops and not (self.inside or self.moved or self.assumed)
         if ends and all(place is not each for each in self.keeps or ()):
-            raise Chosen(place, size)
+            self.ended = Chosen(place, size)
+            raise self.ended
 
     def untold(self, text: str) -> None:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""

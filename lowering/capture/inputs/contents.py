@@ -65,6 +65,22 @@ class Contents:
         for held in self.empty:
             yield held, type(held)()
 
+    def changed(self) -> Iterator[tuple[Any, Any]]:
+        """Those of them that do not hold the very objects that they held, in the same order, each with a copy of what
+        it held."""
+        sizes, keys, objects = iter(self.sizes), iter(self.keys), iter(self.objects)
+        for held, size in zip(self.dicts, sizes, strict=False):
+            names, known = list(islice(keys, size)), list(islice(objects, size))
+            if list(held) != names or not all(map(is_, held.values(), known)):
+                yield held, dict(zip(names, known, strict=True))
+        for held, size in zip(self.others, sizes, strict=True):
+            known = list(islice(objects, size))
+            if len(held) != size or not all(map(is_, held, known)):
+                yield held, type(held)(known)
+        for held in self.empty:
+            if held:
+                yield held, type(held)()
+
 
 def objects_in(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> Iterator[Any]:
     """What dicts hold, and then what lists and sets do."""
@@ -91,7 +107,9 @@ class Parts:
         parameters = first_names((f"{path}.{n}", t) for path, each in modules for n, t in each._parameters.items())
         contents = Contents.of(all_containers([each.__dict__ for _, each in modules]))
         tensors = (*buffers.items(), *parameters.items())
-        names = {id(t): n for name, tensor in tensors for n, t in tensors_inside(name, tensor)}
+        names = {id(tensor): name for name, tensor in tensors}
+        made_of = [(n, t) for n, t in tensors if type(t) not in PLAIN]
+        names.update({id(t): n for name, tensor in made_of for n, t in tensors_inside(name, tensor)})
         around = Surroundings.of(modules, contents.containers)
         return cls(modules, buffers, parameters, names, contents, around)
 
@@ -199,7 +217,7 @@ def keep_unchanged(
     changes: list[str] = []
 
     def put_back() -> None:
-        before = list(contents.before())
+        before = list(contents.changed())
         changes.extend(changed_attributes(module, {id(held): known for held, known in before}))
         for held, known in before:
             restore(held, known)
@@ -249,19 +267,19 @@ OWN = frozenset(torch.nn.Module().__dict__)
 
 def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
     """The attributes of a module and its children that hold other tensors or numbers than before, or other children,
-    and, of the user's modules, other truth values and texts; `before` has what each dict, list and set held by its
-    identity."""
+    and, of the user's modules, other truth values and texts; `before` has what each dict, list and set that is
+    another now held by its identity."""
     for path, each in module.named_modules():
         known, words = before.get(id(each.__dict__), each.__dict__), is_users(type(each).__module__)
         inside = f"{path}." if path else ""
         for name, value in each.__dict__.items():
             held = [held for held in containers(value) if id(held) in before]
             if name in TENSORS:
-                held_before = before.get(id(known.get(name)), {})
+                held_before = before.get(id(known.get(name)), known.get(name) or {})
                 names = dict.fromkeys((*value, *held_before))
                 yield from (f"{inside}{n}" for n in names if (held_before.get(n) is None) != (value.get(n) is None))
             elif name == "_modules":
-                held_before = before.get(id(known.get(name)), {})
+                held_before = before.get(id(known.get(name)), known.get(name) or {})
                 names = dict.fromkeys((*value, *held_before))
                 yield from (f"{inside}{n}" for n in names if value.get(n) is not held_before.get(n))
             elif name == "training":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,17 @@ DRAWS: tuple[tuple[Draw, Draw], ...] = (
 )  # fmt: skip
 """What is drawn of the first, third, ... and of the second, fourth, ... of some arrays, each time that two programs are
 compared."""
+
+
+FURTHER = 8
+"""How often numbers are drawn once more where integers count that only one of two programs hangs on."""
+
+
+def draws_for(apart: Iterable[np.ndarray]) -> tuple[tuple[Draw, Draw], ...]:
+    """The draws by which two programs are compared, given the arrays on which only one of them hangs: of integers some
+    few draws may tell nothing, since they are drawn from those that are there."""
+    several = any(array.dtype.kind in "iu" and len(np.unique(array)) > 1 for array in apart)
+    return (*DRAWS, *(((redrawn, redrawn),) * FURTHER if several else ()))
 
 
 def redrawn_tensor(leaf: Any, draw: Draw, generator: np.random.Generator) -> Any:

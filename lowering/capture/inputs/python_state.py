@@ -104,8 +104,8 @@ class PythonState:
         )
 
     def parts(self) -> Iterator[tuple[list[Any], list[Any]]]:
-        """(what it holds now, what it held) of each list, dict and set."""
-        for each, before in self.contents.before():
+        """(what it holds now, what it held) of each list, dict and set that may hold something else."""
+        for each, before in self.contents.changed():
             yield parts_of(each, self.apart), parts_of(before, self.apart)
 
     def has(self, identity: int) -> bool:

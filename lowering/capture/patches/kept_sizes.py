@@ -3,26 +3,33 @@ with a number that no longer varies, or with one of two sizes."""
 
 from __future__ import annotations
 
+import builtins
+import math
 import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from lowering.capture.patches.arrays_of_sizes import NUMPY
 from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.asked_texts import is_of_data
-from lowering.capture.patches.functions_of_numbers import any_varies, has_graph, kept_function
+from lowering.capture.patches.functions_of_numbers import KEPT as OF_MATH
+from lowering.capture.patches.functions_of_numbers import MATH, any_varies, has_graph
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.records.torch_internals import export_tracing
 
 FUNCTIONS = (
     "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod|tan|atan|sinh|cosh|expm1|exp2"
     "|erf|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
 )
-ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow)\(")
+ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow|numel)\(")
 """A line that calls what makes numbers of sizes."""
 FLOATED = re.compile(rf"\bfloat\(|{ASKED.pattern}")
 """The same, or a line that makes floats, of data too, which operators may take as attributes."""
@@ -122,6 +129,64 @@ def plain_type(tensor: torch.Tensor, dtype: Any = None, *more: Any, **named: Any
 OWN_TYPE = torch.Tensor.type
 
 
+class Shape(tuple[Any, ...]):
+    """What stands for a torch.Size, which makes a number of how many elements there are: here that varies with the
+    sizes. Whoever asks for its class is told torch.Size, which has no classes below it."""
+
+    __class__ = property(lambda self: torch.Size)  # pyright: ignore[reportIncompatibleMethodOverride] - what isinstance asks
+
+    def numel(self) -> Any:
+        """The product of the sizes."""
+        return math.prod(self)
+
+    def returned(self) -> torch.Size:
+        """What a program returns for it."""
+        return torch.Size(self)
+
+    def __getitem__(self, place: Any) -> Any:
+        made = super().__getitem__(place)
+        return Shape(made) if isinstance(place, slice) else made
+
+    def __add__(self, other: Any) -> Any:
+        return Shape(tuple.__add__(self, tuple(other)))
+
+    def __repr__(self) -> str:
+        return repr(torch.Size(self))
+
+
+def shape_of(x: torch.Tensor) -> Any:
+    """x.shape; in a function that asks a shape for its number of elements, one that keeps sizes."""
+    return keeping_shape(OWN_SHAPE(x), sys._getframe(1).f_code)
+
+
+def size_of(x: torch.Tensor, *place: Any, **named: Any) -> Any:
+    """x.size(), as `shape_of`, or x.size(dim)"""
+    made = OWN_SIZE(x, *place, **named)
+    return keeping_shape(made, sys._getframe(1).f_code) if isinstance(made, torch.Size) else made
+
+
+def keeping_shape(shape: Any, code: types.CodeType) -> Any:
+    """A shape that keeps its sizes, where some vary and a function asks for `numel`."""
+    if "numel" not in code.co_names or not any(isinstance(each, torch.SymInt) for each in shape):
+        return shape
+    return shape if code.co_filename.startswith(TORCH) else Shape(shape)
+
+
+TORCH = str(Path(torch.__file__).parent)
+OWN_SHAPE: Any = vars(torch._C.TensorBase)["shape"].__get__
+OWN_SIZE: Any = torch.Tensor.size
+SHAPES = ((torch.Tensor, "shape", property(shape_of)), (torch.Tensor, "size", size_of))
+
+
+def kept_function(held: Any) -> Any:
+    """What stands for `math`, `numpy`, or a function of `math`, whatever a module calls it; None for others."""
+    if held is math:
+        return MATH
+    if held is np:
+        return NUMPY
+    return OF_MATH.get(held) if isinstance(held, types.BuiltinFunctionType) else None
+
+
 def length(value: Any) -> Any:
     """len, but of a tensor the size, which may vary."""
     tensor: Any = value.tensor if isinstance(value, OfTensor) else value
@@ -143,9 +208,46 @@ def extreme(plain: Callable[..., Any], symbolic: Callable[[Any, Any], Any], valu
     if not values or named:
         return plain(*values, **named)
     every = [*values[0]] if len(values) == 1 else [*values]
-    numbers = all(isinstance(each, (int, float, *SYMBOLIC)) for each in every)
-    sizes = numbers and any(isinstance(each, SYMBOLIC) for each in every)
+    sizes = any(isinstance(each, SYMBOLIC) for each in every) and len(kinds_of(every)) == 1
     return reduce(symbolic, every) if sizes else plain(every)
+
+
+def kinds_of(numbers: Sequence[Any]) -> set[Any]:
+    """The kinds of some numbers: which of two is the greatest tells of which kind that is. Others count as another."""
+    whole, real = (int, torch.SymInt), (float, torch.SymFloat)
+    return {int if isinstance(n, whole) else float if isinstance(n, real) else None for n in numbers} or {None}
+
+
+@contextmanager
+def builtins_as_in_eager(torchs: Callable[[], Any]) -> Iterator[None]:
+    """A block of torch.export's own in which `max`, `min` and `math.pow` take numbers that vary, `torchs`, but for what
+    gives another kind of number there than in eager: the greatest of an integer and a float, and a power of integers.
+    """
+    plain = {"max": max, "min": min}
+    of_math = OF_MATH[math.pow]
+    with torchs():
+        own = {name: partial(of_one_kind, each, getattr(builtins, name)) for name, each in plain.items()}
+        of_builtins = ((builtins, name, each) for name, each in own.items())
+        with replaced_attributes((math, "pow", of_math), *of_builtins):
+            yield
+
+
+@contextmanager
+def kinds_of_export() -> Iterator[None]:
+    """A block in which torch.export gives numbers of the kinds that eager gives."""
+    tracing = export_tracing()
+    own = partial(builtins_as_in_eager, tracing._override_builtin_ops)
+    with replaced_attributes((tracing, "_override_builtin_ops", own)):
+        yield
+
+
+def of_one_kind(plain: Callable[..., Any], torchs: Callable[..., Any], *values: Any, **named: Any) -> Any:
+    """What `torchs` gives, torch.export's own max or min; of numbers of several kinds what `plain` does."""
+    if len(values) == 1 and not isinstance(values[0], torch.Tensor):
+        values = ([*values[0]],)
+    every = values[0] if len(values) == 1 else values
+    numbers = not isinstance(every, torch.Tensor) and {int, float} == kinds_of(every)
+    return (plain if numbers else torchs)(*values, **named)
 
 
 def ordered(values: Any, /, **named: Any) -> list[Any]:
@@ -196,7 +298,7 @@ def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[
             added = {name: kept for name, kept in KEPT.items() if name not in names}
             changed.append((names, dict.fromkeys(added, ABSENT)))
             names.update(added)
-        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types):
+        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types, *SHAPES):
             yield
     finally:
         for names, before in reversed(changed):

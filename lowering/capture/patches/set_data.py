@@ -1,9 +1,11 @@
-"""What makes one tensor share the memory of another is refused while torch traces."""
+"""What makes one tensor share the memory of another is refused while torch traces, and modules that convert themselves
+while they run (`self.head = self.head.to(dtype)`) do not."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 from lowering.capture.guards.guards import line_at
 from lowering.capture.patches.zero_questions import user_frame
 from lowering.errors import CaptureError
+
+Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Sharing(TorchFunctionMode):
@@ -59,3 +63,26 @@ def is_itself(tensor: Any, other: Any = None, *rest: Any) -> bool:
     with torch._C.DisableTorchFunction():
         alike = all(getattr(one, name)() == getattr(two, name)() for name in ("size", "stride", "storage_offset"))
         return alike and (traced is not None or one.untyped_storage()._cdata == two.untyped_storage()._cdata)
+
+
+@contextmanager
+def converting_modules() -> Iterator[None]:
+    """A block in which `Module.to` and its like put what they compute where the module looks for it.
+
+    torch swaps the contents of a parameter and its conversion, which it cannot do while it traces: others hold on to
+    the parameter. Whoever calls this sees to it that modules get back what they had.
+    """
+    before = torch.nn.Module._apply
+
+    def apply(self: torch.nn.Module, fn: Change, recurse: bool = True) -> torch.nn.Module:
+        for module in self.modules() if recurse else (self,):
+            for held in (module._parameters, module._buffers):
+                converted: dict[str, Any] = {name: fn(each) for name, each in held.items() if each is not None}
+                held.update({name: each for name, each in converted.items() if each is not held[name]})
+        return self
+
+    torch.nn.Module._apply = apply
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = before

@@ -23,12 +23,12 @@ from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.counted_calls import calls_counted
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
-from lowering.capture.patches.kept_sizes import sizes_kept
+from lowering.capture.patches.kept_sizes import kinds_of_export, sizes_kept
 from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed
-from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.regions import regions_run_in_place
+from lowering.capture.patches.set_data import converting_modules
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
 
@@ -193,7 +193,8 @@ TABLE: tuple[Patch, ...] = (
         (
             "`int`, `float`, `len`, `min`, `max`, `sorted`, `math` and `numpy` in the modules of Python that the "
             "model's code stands in",
-            "`torch.LongTensor`, `IntTensor`, `FloatTensor`, `DoubleTensor` and `torch.Tensor.type`",
+            "`torch.LongTensor`, `IntTensor`, `FloatTensor`, `DoubleTensor`; `type`, `shape` and `size` of "
+            "torch.Tensor",
         ),
         "int(size) is a number to Python, which no longer varies, min(size, 5) one of both; for models that fail or "
         "fix a size otherwise",
@@ -202,10 +203,19 @@ TABLE: tuple[Patch, ...] = (
         lambda at: sizes_kept(at.module, at.places),  # type: ignore[arg-type]
     ),
     Patch(
+        "kinds_of_export",
+        ("torch.export._trace._override_builtin_ops",),
+        "torch.export's own max of an integer and a float is a float, its math.pow of integers an integer",
+        "2.13",
+        lambda at: at.exports and not at.dynamo,
+        lambda at: kinds_of_export(),
+    ),
+    Patch(
         "divided_numbers",
         (
             "`__divmod__`, `__rdivmod__`, `sqrt`, `log`, ... of torch.SymInt and torch.SymFloat, which have none",
-            "`__invert__`, `__round__` and `bit_length` of torch.SymInt",
+            "`__invert__`, `__round__`, `__pow__` and `bit_length` of torch.SymInt",
+            "`__floordiv__` and `__rfloordiv__` of torch.SymInt and torch.SymFloat",
         ),
         "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
         "2.13",

@@ -44,9 +44,13 @@ BETWEEN = (
     "/_utils.py", "/_dynamo/eval_frame.py",
 )  # fmt: skip
 """Files of torch that hand a question on."""
-HANDED = ("__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme")
+HANDED = (
+    "__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme", "of_one_kind",
+)  # fmt: skip
 """Functions that hand a question on: of torch, among them what stands for Python's min and max while it exports, and
 those of `lowering.capture.patches.kept_sizes`."""
+DIVIDING = str(Path(__file__).with_name("functions_of_numbers.py"))
+"""The file of irkit that divides for the model: `divmod(n, m)`, `math.fmod(n, m)`."""
 TEXTS = ("number", "plain_number", "text", "formatted")
 """Functions of irkit that hand on what asks for a number itself, of `lowering.capture.patches.asked_texts`."""
 KERNELS = (
@@ -164,7 +168,7 @@ def divided(power: bool, method: Any, found: dict[Any, traceback.FrameSummary | 
         below = not power or bool(getattr(getattr(other, "expr", None), "is_negative", False))
         if below and divisor is not None and not divisor.is_number and divisor not in found:
             frame = sys._getframe(1)
-            if asking(frame) is not None:
+            if asking(frame, through=DIVIDING) is not None:
                 found[divisor] = user_frame(frame)
         return method(self, other)
 
@@ -214,13 +218,14 @@ def changed(relation: Any, ours: Any, theirs: Any, said: Any, sizes: Mapping[Any
         return True
 
 
-def asking(frame: FrameType | None, handed: tuple[str, ...] = HANDED) -> FrameType | None:
-    """The frame of the model (or of torch.nn) that asked; None where a kernel of torch or irkit itself did."""
+def asking(frame: FrameType | None, handed: tuple[str, ...] = HANDED, through: str = "") -> FrameType | None:
+    """The frame of the model (or of torch.nn) that asked; None where a kernel of torch or irkit itself did, but for
+    what stands in a file that is looked `through`."""
     called = False  # by torch.sym_max and its like, which torch hands on to itself first
     while frame is not None:
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         called = called or function in ("sym_max", "sym_min", "sym_ite")
-        if name.startswith(HERE) and function not in handed:
+        if name.startswith(HERE) and function not in handed and name != through:
             return None
         if name.startswith(TORCH):
             rest = name[len(TORCH) - 1 :]

@@ -26,6 +26,7 @@ from lowering.direct.functions.numbers import (
     tensor_of,
 )
 from lowering.direct.functions.orders import combinations_of, powers
+from lowering.direct.functions.parts_taken import PARTS
 from lowering.direct.functions.pooling import POOLS
 
 ATEN = torch.ops.aten
@@ -142,7 +143,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
     torch.combinations: combinations_of, torch.vander: powers, torch.batch_norm: batch_norm,
-    F.batch_norm: checked_batch_norm,
+    F.batch_norm: checked_batch_norm, **PARTS,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

@@ -10,6 +10,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
+from lowering.errors import CaptureError
 
 ROWS: Any = ({0: "n"},)
 
@@ -41,8 +42,17 @@ def test_a_list_of_integers_must_have_some() -> None:
     assert torch.equal(program(example[:2]), made(example[:2]))
     with pytest.raises(IrkitError):  # float32[0] in eager
         program(example * 0)
-    with pytest.raises(IrkitError, match=r"torch\.tensor is given a list that data leaves empty"):
+    with pytest.raises(CaptureError, match=r"^torch\.tensor is given a list that data leaves empty"):
         irkit.to_onnx(made, (example * 0,), dynamic_shapes=ROWS, rewrite=True, capture="direct")
+
+
+def test_what_a_comprehension_ends_before_is_told_in_a_sentence() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if any(x[i].sum() < 2 for i, r in enumerate(x, 1) if r[0] > 0) else x
+
+    with pytest.raises(CaptureError, match="is rewritten to fails for the example, which eager takes: Gather") as told:
+        irkit.to_onnx(function, (torch.ones(4, 1),), dynamic_shapes=ROWS, rewrite=True, capture="direct")
+    assert "let what it computes work for each element" in str(told.value)
 
 
 def test_a_sum_of_no_rows_is_told_in_a_sentence() -> None:

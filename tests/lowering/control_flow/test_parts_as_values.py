@@ -97,10 +97,22 @@ def test_parts_of_an_axis_that_varies_are_those_of_eager(model: Any) -> None:
             same(model(x.clone()), program(x.clone()))
 
 
-def test_parts_that_are_written_keep_how_many_there_are() -> None:
+def test_one_part_that_is_written_leaves_how_many_there_are_to_vary() -> None:
     def written(x: torch.Tensor) -> torch.Tensor:
         y = x.clone()
         y.split(2)[0].add_(1)
+        return y
+
+    program = irkit.to_onnx(written, (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)
+    for n in (4, 3, 9, 1):
+        same(written(torch.ones(n, 3)), program(torch.ones(n, 3)))
+
+
+def test_parts_that_are_written_keep_how_many_there_are() -> None:
+    def written(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        place = int(x.shape[1]) - 3
+        y.split(2)[place].add_(1)
         return y
 
     program = irkit.to_onnx(written, (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), capture="direct", rewrite=True)

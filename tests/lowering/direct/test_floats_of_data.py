@@ -128,3 +128,29 @@ def test_statistics_are_moved_by_a_number_of_data() -> None:
         found, state = program.run((x,), {}, state)
         torch.testing.assert_close(found, eager(x))
     torch.testing.assert_close(state["variance"], eager.variance)
+
+
+COMPARED: dict[str, tuple[Callable[[torch.Tensor, torch.Tensor], Any], tuple[str, ...]]] = {
+    "a truth beside integers": (lambda x, r: x * 2 + (r.item() > x.shape[0]), ("direct", "torch.export")),
+    "two truths": (lambda x, r: x - 1 + ((r.item() > 1) & (x.shape[0] > 3)), ("direct", "torch.export")),
+    "a truth beside truths": (lambda x, r: (x > 2) | (r.item() > 1), ("direct",)),
+    "a filled tensor": (lambda x, r: torch.full((2,), r.item() > 1), ("direct",)),
+    "a choice": (lambda x, r: torch.where(x > 2, x, r.item() > 1), ("direct",)),
+    "a tensor of it": (lambda x, r: torch.tensor(r.item()) + x, ("direct", "torch.export")),
+}
+BOTH = [(name, way) for name, (_, ways) in COMPARED.items() for way in ways]
+
+
+@pytest.mark.parametrize(("name", "capture"), BOTH)
+def test_what_is_told_of_a_float_of_data_is_of_the_kind_of_eager(name: str, capture: Any) -> None:
+    model = COMPARED[name][0]
+    example = torch.arange(5), torch.tensor(2.5)
+    program = irkit.to_onnx(model, example, dynamic_shapes=({0: "n"}, None), capture=capture)
+    for size, number in ((5, 2.5), (2, 0.5), (7, 9.5), (1, -1.0)):
+        given = torch.arange(size), torch.tensor(number)
+        torch.testing.assert_close(program(*given), model(*given))
+
+
+def test_a_truth_of_a_float_of_data_is_refused_where_eager_refuses_truths() -> None:
+    with pytest.raises(irkit.IrkitError, match="with a bool tensor is not supported"):
+        irkit.to_onnx(lambda x, r: x - (r.item() > 1), (torch.arange(5), torch.tensor(2.5)), capture="direct")

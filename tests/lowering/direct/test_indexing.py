@@ -144,3 +144,36 @@ def test_places_that_a_model_computes_are_not_computed_as_it_is_captured(monkeyp
 def test_constant_places_that_the_example_does_not_have_are_refused() -> None:
     with pytest.raises((IrkitError, IndexError), match=r"out of bounds|not among"):
         irkit.to_onnx(lambda x: x[[0, 5]], (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+
+
+def ends_written(x: torch.Tensor) -> torch.Tensor:
+    z, n = x.clone(), x.shape[0]
+    z[[0, n - 1]] = 5.0
+    z[[n // 2]] += 1
+    return z
+
+
+LISTED: dict[str, Any] = {
+    "the ends": lambda x: x[[0, x.shape[0] - 1]],
+    "beside a slice": lambda x: x[[x.shape[0] // 2, -1], 1:],
+    "written": ends_written,
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_list_of_places_that_sizes_tell_leaves_the_size_to_vary(name: str) -> None:
+    function = LISTED[name]
+    program = irkit.to_onnx(function, (torch.randn(5, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    for size in (5, 7, 2, 1):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), function(x))
+
+
+def test_a_list_of_lists_of_places_is_a_tuple_as_in_eager() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x[[[0, x.shape[0] - 1], [x.shape[0] - 1, 0]]]
+
+    with pytest.raises(IndexError):
+        function(torch.randn(5, 3))
+    with pytest.raises(IrkitError, match="out of bounds"):
+        irkit.to_onnx(function, (torch.randn(5, 3),), dynamic_shapes=({0: "n"},), capture="direct")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -150,3 +151,18 @@ def test_what_took_one_run_more_than_one_is_known_to_those_after_it(monkeypatch:
     for size in (6, 9, 5):
         x = torch.rand(size, 4)
         torch.testing.assert_close(program(x), Summing()(x))
+
+
+@pytest.mark.parametrize("swallows", [BaseException, None])
+def test_code_that_catches_everything_does_not_go_on_without_the_number(swallows: type[BaseException] | None) -> None:
+    def caught(x: Tensor) -> Tensor:
+        count = 7
+        try:
+            count = operator.index(x.shape[1])
+        except BaseException:
+            if swallows is None:
+                raise RuntimeError("no number") from None
+        return x.sum(1) * count
+
+    with pytest.raises(CaptureError, match="was to vary as 'n', and the model works for 5 only"):
+        irkit.to_onnx(caught, (torch.rand(2, 5),), dynamic_shapes=({1: "n"},), capture="direct")

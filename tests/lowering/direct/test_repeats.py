@@ -230,3 +230,30 @@ def test_what_a_model_kept_of_its_capture_says_so_when_it_is_used() -> None:
         _ = kept + 1
     with pytest.raises(CaptureError, match="after its capture"):
         assert kept.shape[0] > 1
+
+
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    wide = x.repeat(2 if x.shape[0] > 1 else 1 + 1, 1)
+    first, second = torch.randn(wide.shape), torch.rand(wide.shape)
+    return (wide + first).cumsum(0) * second
+
+
+def noise_used_again(x: torch.Tensor) -> torch.Tensor:
+    first, second = torch.randn(x.shape), torch.randn(x.shape)
+    return x + first - (second if x.shape[0] > 1 else first)
+
+
+def noise_used_in_turn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    first, second = torch.randn(x.shape), torch.randn(x.shape)
+    return x + first, x + (second if x.shape[0] > 1 else first)
+
+
+def test_random_numbers_of_a_trial_stand_for_as_many_others() -> None:
+    """Compared by their places in the graph: numbers would have to be drawn, and every layer behind them evaluated."""
+    shapes: Any = ({0: "batch"},)
+    program = irkit.to_onnx(noisy, (torch.randn(3, 4),), dynamic_shapes=shapes)
+    assert "batch = 1 is allowed: traced at 1, the graph is the same" in program.report.notes
+    for model in (noise_used_again, noise_used_in_turn):
+        program = irkit.to_onnx(model, (torch.randn(3, 4),), dynamic_shapes=shapes)
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(1, 4))

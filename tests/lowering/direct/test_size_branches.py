@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnxruntime as ort
 import pytest
@@ -15,6 +16,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from torch.nn.functional import max_pool2d, pad
 
 import irkit
+from lowering.direct import run
 from lowering.fold.facts import is_always_true
 
 
@@ -321,6 +323,61 @@ def tall(padded: bool) -> tuple[Tall, irkit.Program]:
     return model, irkit.to_onnx(model, given, dynamic_shapes=({0: "batch", 2: "rows"},), rewrite=True)
 
 
+class Placed(torch.nn.Module):
+    """Takes as many rows of a table as there are, and asks whether it is being traced, as models do that have a way for
+    that."""
+
+    def __init__(self, expands: bool) -> None:
+        super().__init__()
+        self.expands, self.table = expands, torch.nn.Parameter(torch.randn(1, 9))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = 2 if torch.jit.is_tracing() else 2.0  # pyright: ignore[reportPrivateImportUsage] - as models call it
+        table = self.table[:, : x.shape[1]]
+        return (x + table if not self.expands else x + table.expand(x.shape)) * scale
+
+
+@pytest.mark.parametrize("expands", [False, True])
+def test_sizes_beyond_what_operators_take_are_no_reason_for_further_runs(
+    expands: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A greatest size, and sizes that are equal: at others torch refuses the very operator."""
+    runs: list[Any] = []
+    once = run.run_once
+    monkeypatch.setattr(run, "run_once", lambda *given: runs.append(given[1]) or once(*given))
+    shapes = ({0: "batch", 1: "rows"},)
+    program = irkit.to_onnx(Placed(expands).eval(), (torch.randn(2, 6),), dynamic_shapes=shapes, rewrite=True)
+    assert len(runs) == 1
+    assert program.check(3)
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(2, 10))
+
+
+class Refusing(torch.nn.Module):
+    """Raises for fewer than three rows, behind something that it computes of them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.cumsum(0) * 2
+        if x.shape[0] < 3:
+            y = torch.cat((y, torch.ones(1, 9)))
+        return y
+
+
+def test_few_sizes_at_which_a_model_raises_are_told_by_plain_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is made then for the ways of its modules."""
+    runs: list[Any] = []
+    once = run.run_once
+    monkeypatch.setattr(run, "run_once", lambda *given: runs.append(given[0].deciding.modules) or once(*given))
+    program = irkit.to_onnx(Refusing(), (torch.randn(5, 4),), dynamic_shapes=({0: "rows"},), rewrite=True)
+    assert not any(runs)
+    assert any("rows = 2 is refused" in note for note in program.report.notes)
+    for rows in (1, 2):
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(rows, 4))
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(program(x), Refusing()(x))
+
+
 def test_a_size_that_an_operator_refuses_is_not_run_again() -> None:
     """The convolution of the way of the example has said so, and nothing else is asked of that size."""
     model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, (8, 1)), torch.nn.ReLU()).eval()
@@ -328,7 +385,7 @@ def test_a_size_that_an_operator_refuses_is_not_run_again() -> None:
     program = irkit.to_onnx(model, (torch.randn(2, 2, 12, 3),), dynamic_shapes=shapes, rewrite=True)
     notes = [note for note in program.report.notes if "rows = " in note and "batch = 2" in note]
     assert notes
-    assert all(note.endswith("is refused: a size is too small") for note in notes)
+    assert all(note.endswith("is refused: an operator takes no such size") for note in notes)
     with pytest.raises(irkit.ContractError):
         program(torch.randn(2, 2, 7, 3))
 

@@ -29,6 +29,8 @@ REFUSED: tuple[tuple[str, Callable[..., Any], tuple[Tensor, ...]], ...] = (
     ("a product of two types", lambda x, y: x @ y, (X, X.t().double())),
     ("a linear layer of two types", F.linear, (X, X.double())),
     ("a difference of masks", lambda x: x - x, (MASK,)),
+    ("less a truth", lambda x: x - (x.shape[0] > 1), (X,)),
+    ("a factor that is a truth", lambda x: x.add(x, alpha=True), (X,)),
     ("a mask of floats", lambda x, mask: x.masked_fill(mask, 0.0), (X, MASK.float())),
     ("a mask of numbers", lambda x, mask: x.masked_scatter(mask, x), (X, MASK.to(torch.uint8))),
     ("a choice by floats", lambda x, mask: torch.where(mask, x, -x), (X, MASK.float())),
@@ -56,6 +58,35 @@ def test_what_eager_refuses_by_its_arguments_is_refused(name: str, model: Any, a
         model(*args)
     with pytest.raises(IrkitError):
         to_onnx(model, args, capture=capture)
+
+
+SIZES_TELL: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("a difference", lambda x: x - (x.shape[0] > 3)),
+    ("a difference from it", lambda x: (x.shape[0] > 3) - x),
+    ("a factor", lambda x: x.add(x, alpha=x.shape[0] > 3)),
+)
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+@pytest.mark.parametrize(("name", "model"), SIZES_TELL, ids=[name for name, _ in SIZES_TELL])
+def test_a_truth_that_sizes_tell_is_refused_where_eager_does(name: str, model: Any, capture: Any) -> None:
+    with pytest.raises(RuntimeError):
+        model(X)
+    with pytest.raises(IrkitError):
+        to_onnx(model, (X,), dynamic_shapes=({0: "n"},), capture=capture)
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_truth_that_sizes_tell_is_computed_with(capture: Any) -> None:
+    def model(x: Tensor) -> Any:
+        n = x.shape[0]
+        known = (n > 3) & (n < 9)
+        return x * (n > 3), x.float() + (n == 5), x + (0.1 * n > 0.5) + n, torch.add(x, x, alpha=n), x + known
+
+    program = to_onnx(model, (torch.arange(5),), dynamic_shapes=({0: "n"},), capture=capture)
+    for size in (5, 3, 9, 1, 0):
+        for found, expected in zip(program(torch.arange(size)), model(torch.arange(size)), strict=True):
+            torch.testing.assert_close(found, expected)
 
 
 def test_numbers_that_an_element_type_holds_are_taken() -> None:

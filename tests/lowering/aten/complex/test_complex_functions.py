@@ -124,3 +124,22 @@ def test_infinities(name: str, number: complex, result: complex | None, dtype: t
         assert not np.isfinite(found)
     else:
         np.testing.assert_allclose([np.real(found), np.imag(found)], [np.real(result), np.imag(result)], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["kron", "multi_dot", "chain_matmul"])
+def test_products_of_several_are_of_any_sizes(name: str) -> None:
+    several: dict[str, Function] = {
+        "kron": lambda a, b, c: torch.kron(torch.kron(a, b), c.real),
+        "multi_dot": lambda a, b, c: torch.linalg.multi_dot([a, b, c]),
+        "chain_matmul": lambda a, b, c: torch.chain_matmul(a, b, c),
+    }
+    function = several[name]
+    names = ({0: "m", 1: "k"}, {0: "k", 1: "n"}, {0: "n"})
+
+    def made(*sizes: int) -> tuple[torch.Tensor, ...]:
+        m, k, n = sizes
+        return tuple(torch.randn(*size, dtype=torch.complex64) for size in ((m, k), (k, n), (n, 2)))
+
+    program = to_onnx(lambda *z: function(*z), made(3, 4, 5), dynamic_shapes=(names,))
+    for given_ in (made(2, 6, 3), made(1, 1, 4), made(4, 2, 1)):
+        torch.testing.assert_close(program(*given_), function(*given_))
