@@ -212,7 +212,8 @@ def functions_of(file: str, spaces: Sequence[dict[str, Any]]) -> list[types.Func
     """All functions that live whose code stands in a file, and whose globals are these, or those of a module of that
     file."""
     kind = types.FunctionType
-    modules = [space for each in [*sys.modules.values()] if (space := vars(each)).get("__file__") == file]
+    held = [getattr(each, "__dict__", None) for each in [*sys.modules.values()]]  # None, say, where none is to be found
+    modules = [space for space in held if type(space) is dict and space.get("__file__") == file]
     found = {id(space): space for space in (*spaces, *modules)}
     around = gc.get_referrers(*found.values())  # a third of the time that going over all objects takes
     return [each for each in around if type(each) is kind and each.__code__.co_filename == file]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import textwrap
 import threading
 from contextlib import nullcontext
@@ -380,3 +381,12 @@ def test_a_loop_that_fixes_a_size_is_told_of_rewriting() -> None:
     given, shapes = (torch.ones(2), torch.tensor([1, 2])), (None, {0: "b"})
     with pytest.raises(CaptureError, match="rewrite=True"):
         irkit.to_onnx(model, given, dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("held", [None, object()], ids=["none", "no module"])
+def test_a_module_that_is_not_to_be_found_is_passed_over(monkeypatch: pytest.MonkeyPatch, held: Any) -> None:
+    """`sys.modules[name] = None` keeps a module from being imported; others put objects of their own there."""
+    monkeypatch.setitem(sys.modules, "a_module_that_is_not_there", held)
+    program = irkit.to_onnx(helper, (X,), rewrite=True)
+    for x in (X, -X):
+        torch.testing.assert_close(program(x), helper(x))
