@@ -1,8 +1,7 @@
 """From the user's call to a program that torch recorded.
 
 `capture` takes whatever torch program there is (a module, a function, a method, an `ExportedProgram`, a `.pt2` file, an
-FX graph) and returns a `Captured`: the program with the user's names for its inputs, outputs and dimensions, and with
-everything that torch relied on while it traced.
+FX graph) and returns a `Captured`: that, with the user's names of what it takes and gives, and what torch relied on.
 """
 
 from __future__ import annotations

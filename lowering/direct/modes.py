@@ -1,5 +1,4 @@
-"""The modes through which torch hands over every operator of a model, before it takes composite ones apart, and the
-module that is running then."""
+"""The modes by which torch hands over every operator of a model, composite ones whole, and which module runs then."""
 
 from __future__ import annotations
 

@@ -118,30 +118,29 @@ class Outside:
 class Tracer:
     """The state of one run; seen by nobody else once it is over.
 
-    `outside` is what is known of tensors from outside, `fixed` what was taken for constant.
-    `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
-    from outside by identity, with the tensors themselves so that none dies, `seen` those of which the memory and the
-    content are known, `memories` their storages. `names` are
-    those of parameters and buffers, `modules` the path of the module that is running, `visits` the calls of modules so
-    far; `functions`, `above` and `below` are the modes through which torch hands over its operators. `others`
-    are sizes of the names at which each operator is run once more (see `requirements`), `required` what was run so,
-    `told` what torch gave for which numbers, `allowed` what the conditions kept so far say of sizes; `loose` are
-    symbols whose size is told by the operator that made them, `dependent` those that hang on sizes in a way that no
-    type rule tells. `met` has what is known of operators by what they are called with, `sizes` those of types as torch
-    sees them, by the identity of a type, `record` what this run has met. In a trial `before` is what the run before it
-    has met, `index` its values as they are at the trial's sizes,
-    `point` these sizes, if they have no say on other names and the trial has met little for the first time, which
-    `missed` counts. `alive` has weak references to the tensors that were made,
-    `written` tells of each write when its memory was made, `drawn` has the lines that draw from generators that the
-    model seeds, `effects` counts what else operators do beside making values; `likes` has the numbers of modules that
-    are equal but for their weights, `unequal` says that some were not; `chosen` are those with weights that data chose.
-    `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
-    names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
-    is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
-    `wholes` the symbols of numbers that were rounded, `items` those of integers in tensors, by how these are computed,
-    `truths` those of truth values. `present` says that inputs have numbers, which tensors on the meta device do not.
-    `decisions` are the modules that decide by sizes, where their ways are to be branches; `disguised` the lists that a
-    loop on data made grow, of which other names may know.
+    `outside` is what is known of tensors from outside, `fixed` what was taken for constant. `asked` are the questions
+    of the model, `scope` what a lowering knows beside its values. `handles` has the tensors from outside by identity,
+    with the tensors themselves so that none dies, `seen` those of which the memory and the content are known,
+    `memories` their storages. `names` are those of parameters and buffers, `modules` the path of the module that is
+    running, `visits` the calls of modules so far; `functions`, `above` and `below` are the modes through which torch
+    hands over its operators. `others` are sizes of the names at which each operator is run once more (see
+    `requirements`), `required` what was run so, `told` what torch gave for which numbers, `allowed` what the conditions
+    kept so far say of sizes; `loose` are symbols whose size is told by the operator that made them, `dependent` those
+    that hang on sizes in a way that no type rule tells. `met` has what is known of operators by what they are called
+    with, `sizes` those of types as torch sees them, by the identity of a type, `record` what this run has met. In a
+    trial `before` is what the run before it has met, `index` its values as they are at the trial's sizes, `point` these
+    sizes, if they have no say on other names and the trial has met little for the first time, which `missed` counts.
+    `alive` has weak references to the tensors that were made, `written` tells of each write when its memory was made,
+    `drawn` has the lines that draw from generators that the model seeds, `effects` counts what else operators do beside
+    making values; `likes` has the numbers of modules that are equal but for their weights, `unequal` says that some
+    were not; `chosen` are those with weights that data chose. `unproven` says that some operator was not run at the
+    smallest sizes, `unexplained` has the operators that fixed names in a way that was not understood. `found` has the
+    symbols of how many places of a tensor are not 0, `counted` is the tensor whose places the operator at hand counts;
+    `domains` has the versions of domains that the model names, `wholes` the symbols of numbers that were rounded,
+    `items` those of integers in tensors, by how these are computed, `truths` those of truth values. `present` says that
+    inputs have numbers, which tensors on the meta device do not. `decisions` are the modules that decide by sizes,
+    where their ways are to be branches; `disguised` the lists that a loop on data made grow, of which other names may
+    know.
     """
 
     options: Options

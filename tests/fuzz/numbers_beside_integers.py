@@ -13,7 +13,6 @@ import math
 import random
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
-from tests.support.draws import seeds_asked
+from tests.support.draws import captures_swept, seeds_asked
 from tests.support.written_functions import function_of
 
 Given = tuple[torch.Tensor, ...]
@@ -117,16 +116,8 @@ def faults(seed: int, way: Any, tally: Callable[[str], Any] = id) -> Iterator[st
 def main(arguments: Sequence[str]) -> int:
     """0 where nothing was found."""
     warnings.simplefilter("ignore")
-    seeds, wrong, seen = seeds_asked(arguments), 0, Counter[str]()
-    for seed in seeds:
-        for way in WAYS:
-            try:
-                found = [*faults(seed, way, lambda what: seen.update([what]))]
-            except Exception as error:  # said, with the model
-                found = [f"{way}: {type(error).__name__}: {error}"]
-            wrong += bool(found)
-            if found:
-                print(seed, text_of(seed), *found[:2], sep="\n", flush=True)
+    seeds = seeds_asked(arguments)
+    wrong, seen = captures_swept(seeds, WAYS, faults, text_of)
     print(f"{len(seeds)} numbers, {wrong} captures with faults; {dict(seen)}")
     return int(bool(wrong) or not seen["both answer"])
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
-from tests.support.draws import seeds_asked
+from tests.support.draws import captures_swept, seeds_asked
 from tests.support.written_functions import function_of
 
 SIZES = (
@@ -151,16 +150,7 @@ def main(arguments: Sequence[str]) -> int:
     """0 where nothing was found."""
     seeds = seeds_asked(arguments)
     warnings.simplefilter("ignore")
-    bad, seen = 0, Counter[str]()
-    for seed in seeds:
-        for way in WAYS:
-            try:
-                found = [*faults(seed, way, lambda what: seen.update([what]))]
-            except Exception as error:  # said, with the model
-                found = [f"{way}: {type(error).__name__}: {error}"]
-            if found:
-                bad += 1
-                print(seed, text_of(seed), *found, sep="\n", flush=True)
+    bad, seen = captures_swept(seeds, WAYS, faults, text_of)
     print(
         f"{len(seeds)} models, {bad} captures with faults",
         *(f"{n} {what}" for what, n in sorted(seen.items())),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -50,3 +52,23 @@ def seeds_asked(arguments: Sequence[str]) -> range:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     return range(given.seed, given.seed + given.count)
+
+
+def captures_swept(
+    seeds: range,
+    ways: Iterable[str],
+    faults: Callable[[int, str, Callable[[str], None]], Iterable[str]],
+    text_of: Callable[[int], str],
+) -> tuple[int, Counter[str]]:
+    """(how many captures have faults, which are printed with the text of the model; how often each was told that
+    `faults` tells of) over the models of some seeds, captured in several ways."""
+    wrong, seen = 0, Counter[str]()
+    for seed, way in itertools.product(seeds, ways):
+        try:
+            found = [*faults(seed, way, lambda what: seen.update([what]))]
+        except Exception as error:  # said, with the model
+            found = [f"{way}: {type(error).__name__}: {error}"]
+        wrong += bool(found)
+        if found:
+            print(seed, text_of(seed), *found, sep="\n", flush=True)
+    return wrong, seen
