@@ -507,7 +507,8 @@ def at_least_in_all(met: Elsewhere, dim: Any, holes: bool = False) -> None:
 
     near = range(first, min(first + NEARBY, top) + 1)
     if holes and (broken := [size for size in near if size < top and refused(size)]):
-        met.keep(sympy.Or(sympy.Ge(dim, broken[-1] + 1), *(sympy.Eq(dim, n) for n in near[:1] if n not in broken)))
+        taken = [size for size in range(first, broken[-1]) if size not in broken and refused(size) is not None]
+        met.keep(sympy.Or(sympy.Ge(dim, broken[-1] + 1), *(sympy.Eq(dim, n) for n in taken)))
         return
     least = next((size for size in near if refused(size) is not None), top)
     if not holes and least < top and refused(least):
