@@ -425,6 +425,10 @@ ADDING = frozenset(("aten::addmm", "aten::_addmm_activation", "aten::baddbmm"))
 """Operators (bias, a, b) that add a product of matrices to what is broadcast to it."""
 
 
+ALIKE = 6
+"""By how many operators masks may be computed that are known to be the same: `x[~mask] += y[~mask]`."""
+
+
 def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
     """A dimension that the type rule could not tell: that of an operand whose sizes are kept; of operands that are
     broadcast the one that they have in common, which is kept as a condition; else a symbol that the data tells."""
@@ -449,9 +453,10 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
             for each in distinct:
                 tracer.asked.equal(each, 1 if each in ones else chosen)
             return chosen
-    made = tracer.found.get(tracer.counted) or tracer.fresh_symbol(size)
-    if tracer.counted is not None:
-        tracer.found[tracer.counted] = made
+    mask = None if tracer.counted is None else (id(tracer.scope), tracer.computed_alike(tracer.counted, ALIKE))
+    made, _ = tracer.found.get(mask) or (tracer.fresh_symbol(size), None)
+    if mask is not None:
+        tracer.found[mask] = made, tracer.scope
     if not info_of(func).sized_by_data:
         tracer.dependent.add(made.name)
     return made

@@ -156,7 +156,7 @@ class Tracer:
     counts: Counter[str] = attrs.field(factory=Counter)
     symbols: Counter[str] = attrs.field(factory=Counter)
     counted: Value | None = None
-    found: dict[Value | None, Any] = attrs.field(factory=dict)
+    found: dict[Any, tuple[Any, Scope]] = attrs.field(factory=dict)
     truths: set[Any] = attrs.field(factory=set)
     domains: dict[str, int] = attrs.field(factory=dict)
     wholes: dict[Any, Any] = attrs.field(factory=dict)

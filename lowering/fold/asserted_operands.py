@@ -370,7 +370,8 @@ def bins_asserted(
     **_: Any,
 ) -> Iterator[Check]:
     """What histc asserts of numbers whose own range it takes: that they are finite."""
-    if given.blob is None and given.dtype.is_float and type(min) is type(max) in (int, float) and min == max:
+    own = type(min) is type(max) in (int, float) and min == max
+    if own and given.blob is None and given.dtype.is_float and not of_integers(given):
         yield Check(op.Not(has_no_number(given)), "the numbers of histc are finite", line)
 
 
@@ -385,8 +386,17 @@ def has_no_number(*given: Value) -> Value:
 
 def edges_asserted(line: str, given: Value, bins: Any = 100, *, range: Any = None, **_: Any) -> Iterator[Check]:
     """What histogram asserts of numbers whose own range it takes: that they are finite."""
-    if range is None and not isinstance(bins, Value) and given.dtype.is_float:
+    if range is None and not isinstance(bins, Value) and given.dtype.is_float and not of_integers(given):
         yield Check(op.Not(has_no_number(given)), "the numbers of histogram are finite", line)
+
+
+def of_integers(given: Value) -> bool:
+    """Whether floats are integers or truth values that were cast, all of which their type holds: these are finite."""
+    return given.op == "Cast" and given.dtype in WIDE and not given.inputs[0].dtype.is_float
+
+
+WIDE = (DType.FLOAT, DType.DOUBLE, DType.BFLOAT16)
+"""Types of floats in which no integer is infinite."""
 
 
 SPECTRAL = ("_linalg_svd", "_linalg_eigh", "linalg_eig", "linalg_eigvals", "linalg_pinv")

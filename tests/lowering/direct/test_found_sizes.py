@@ -165,3 +165,36 @@ def test_a_detector_whose_example_found_nothing_refuses_what_has_detections(exam
             assert (found is not None) == ((count == 0) == (example == 0)), count
             if found is not None:
                 torch.testing.assert_close(found, as_list(detections(levels(count))))
+
+
+class ByMask(torch.nn.Module):
+    """Rows that a mask chooses, written where the same mask, computed anew, says."""
+
+    def forward(self, x: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        special = kinds == 3
+        rows = x[~special] * 2
+        x = x.clone()
+        x[~special] += rows
+        x[kinds == 3] = x[special] - 1
+        return x
+
+
+def test_masks_that_are_computed_alike_count_the_same() -> None:
+    x, kinds = torch.randn(4, 3), torch.tensor([3, 1, 3, 2])
+    program = irkit.to_onnx(ByMask(), (x, kinds), dynamic_shapes=({0: "n"}, {0: "n"}))
+    assert not any("u" in fact.text for fact in program.graph.signature.facts)
+    for of in ([1, 1], [3, 3, 3], [2, 3, 3, 1, 3]):
+        given = torch.randn(len(of), 3), torch.tensor(of)
+        torch.testing.assert_close(program(*given), ByMask()(*given))
+
+
+def test_masks_that_are_computed_otherwise_are_compared() -> None:
+    def model(x: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[kinds > 2] += x[kinds == 3]
+        return x
+
+    shapes = ({0: "n"}, {0: "n"})
+    program = irkit.to_onnx(model, (torch.randn(4, 3), torch.tensor([3, 1, 3, 2])), dynamic_shapes=shapes)
+    with pytest.raises(IrkitError):
+        program(torch.randn(3, 3), torch.tensor([3, 4, 3]))

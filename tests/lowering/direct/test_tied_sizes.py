@@ -96,6 +96,21 @@ def test_what_eager_refuses_of_sizes_that_are_tied_is_refused(name: str) -> None
     assert taken >= least
 
 
+def test_sizes_between_those_that_are_refused_are_taken() -> None:
+    """Four rows are those of one codebook each: that many, and multiples of it."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 4, x.shape[-1]).sum(1)
+
+    program = irkit.to_onnx(model, (torch.randn(8, 7),), dynamic_shapes=(NM,))
+    for rows in (4, 8, 12):
+        x = torch.randn(rows, 5)
+        torch.testing.assert_close(program(x), model(x))
+    for rows in (1, 2, 3, 5, 6, 7, 9):
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(rows, 5))
+
+
 @pytest.mark.parametrize("seed", drawn("tied sizes", range(2000), 12, (1323, 1423)))
 def test_random_conditions_on_two_sizes_are_right_or_refused(seed: int) -> None:
     assert tied_sizes.faults(seed) == []

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import irkit
+from lowering.capture import same_numbers
 from lowering.direct import run as runs
 
 
@@ -122,6 +123,47 @@ def test_nothing_is_run_twice_where_sizes_do_not_vary() -> None:
     torch.manual_seed(0)
     program = irkit.to_onnx(Positions(), (torch.randn(2, 3, 4, 4),), dynamic_shapes=({0: "n"},))
     assert "Resize" not in str(program.graph) and not is_traced()
+
+
+class Followed(torch.nn.Module):
+    """Positions, and what stands for the rest of a large model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions, self.rest = Positions(), torch.nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rest(self.positions(x)).relu()
+
+
+class Forgotten(torch.nn.Module):
+    """Two ways whose numbers differ before what makes them one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not is_traced() and x.shape[0] == 3:
+            return (x.abs() + 1).clamp(max=0.5)
+        return (x.abs() + 2).clamp(max=0.5)
+
+
+def test_two_ways_are_compared_where_they_are_unlike(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = list[str]()
+
+    def noting(graph: irkit.Graph, feeds: Any) -> Any:
+        computed.extend(value.op for value in graph.order)
+        return irkit.evaluate(graph, feeds)
+
+    monkeypatch.setattr(same_numbers, "evaluate", noting)
+    torch.manual_seed(0)
+    program = irkit.to_onnx(Followed(), (torch.randn(2, 3, 4, 4),), dynamic_shapes=(SIZES,))
+    assert any("torch.jit.trace" in note for note in program.report.notes)
+    assert "Resize" in computed and "Conv" not in computed and "Relu" not in computed
+    assert program.check()
+
+
+def test_two_ways_whose_numbers_differ_on_the_way_are_compared_by_their_results() -> None:
+    program = irkit.to_onnx(Forgotten(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    assert any("torch.jit.trace" in note for note in program.report.notes)
+    assert program(torch.randn(5, 4)).equal(torch.full((5, 4), 0.5))
 
 
 class OfEager(torch.nn.Module):

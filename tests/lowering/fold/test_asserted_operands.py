@@ -138,6 +138,14 @@ def test_what_is_repeated_may_be_below_zero() -> None:
     torch.testing.assert_close(program(ints(-3)), ints(-3, -3))
 
 
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_integers_that_are_cast_are_finite(capture: Any) -> None:
+    """Experts of a mixture are counted so."""
+    program = irkit.to_onnx(lambda x: x.float().histc(3, 0, 0), (ints(0, 2),), dynamic_shapes=BATCH, capture=capture)
+    assert not any(fact.text.endswith("are finite") for fact in program.graph.signature.facts)
+    torch.testing.assert_close(program(ints(0, 1, 2)), torch.ones(3))
+
+
 def test_packed_sequences_have_a_length_each() -> None:
     def model(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
