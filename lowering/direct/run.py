@@ -177,6 +177,7 @@ def run_once(
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before, training.records)
     with ExitStack() as blocks:
+        blocks.callback(asked.forget_errors)
         keeping, places, traces = asked.keeps is not None, asked.keeps or (), asked.traces
         chooses = partial(chosen_module, tracer)
         ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}

@@ -164,6 +164,11 @@ class Questions:
             self.ended = Chosen(place, size)
             raise self.ended
 
+    def forget_errors(self) -> None:
+        """Lets go of errors once a run has ended. Their frames hold its tensors, whose sizes hold these questions, where
+        Python's collector does not look: all of the run would live on."""
+        self.ended = self.raised = None
+
     def untold(self, text: str) -> None:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""
         self.kept.setdefault(text, Guard(None, text, self.line()))

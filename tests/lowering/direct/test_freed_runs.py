@@ -1,0 +1,68 @@
+"""What a capture met is freed after it: sizes hold the run in which they vary, and torch's tensors hold sizes where the
+collector of Python does not look."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import irkit
+from irkit.errors import IrkitError
+from lowering.direct.tracer import Tracer
+
+
+def plain(x: torch.Tensor) -> torch.Tensor:
+    """Nothing is asked of sizes."""
+    return x * 2
+
+
+def counted(x: torch.Tensor) -> torch.Tensor:
+    """A loop over a size: its number ends a run."""
+    return sum((x[i] for i in range(x.shape[0])), torch.zeros(3))
+
+
+def chosen(x: torch.Tensor) -> torch.Tensor:
+    """A number of a size that code of others takes."""
+    return x.new_ones(len(x.new_zeros(int(x.shape[0])).tolist())) * x.sum()
+
+
+def caught(x: torch.Tensor) -> torch.Tensor:
+    """An error that the model catches."""
+    try:
+        return x @ x
+    except RuntimeError:
+        return x + 1
+
+
+def refused(x: torch.Tensor) -> torch.Tensor:
+    """An error that the model raises."""
+    raise ValueError(f"{x.shape[0]} rows are too many")
+
+
+def decided(x: torch.Tensor) -> torch.Tensor:
+    """A condition on data."""
+    return x + 1 if x.sum() > 0 else x.expand(2, *x.shape).sum(0)
+
+
+MODELS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    each.__name__: each for each in (plain, counted, chosen, caught, refused, decided)
+}
+
+
+def tracers() -> int:
+    """How many tracers are alive."""
+    gc.collect()
+    return sum(type(each) is Tracer for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_run_outlives_its_capture(name: str, rewrite: bool) -> None:
+    before = tracers()
+    with contextlib.suppress(IrkitError):
+        irkit.to_onnx(MODELS[name], (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), rewrite=rewrite)
+    assert tracers() <= before
