@@ -300,7 +300,7 @@ def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
         return args[0]
     if name == "aten::masked_select":
         return args[1] if args[0].shape == args[1].shape else None
-    masks = args[1] if name == "aten::index" else ()
+    masks = [each for each in args[1] if each is not None] if name == "aten::index" else ()
     return masks[0] if len(masks) == 1 and isinstance(masks[0], Value) and masks[0].dtype is DType.BOOL else None
 
 
