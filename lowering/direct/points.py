@@ -196,6 +196,23 @@ NEARBY, SOME = 8, 16
 """How many sizes are tried one by one before the others are halved; and how many of a name that is tied to one."""
 
 
+def as_large_as(met: Any, symbol: Any, refused: Sequence[int]) -> Any:
+    """The size that one has to be as large as, where torch refuses these smaller ones for that alone: it takes each of
+    them where the other is as small. None where none is such."""
+    hints = met.tracer.asked.hints
+    for other in met.symbols():
+        alike = ({**hints, symbol.name: size, other.name: size} for size in refused[-NEARBY:])
+        if other is not symbol and hints[other.name] == refused[-1] + 1 and all(map(met.taken, alike)):
+            return other
+    return None
+
+
+def takes_nothing(met: Any, symbol: Any, name: str, refused: Sequence[int]) -> bool:
+    """Whether torch takes the sizes of a name that it refuses where another is 0."""
+    hints = {**met.tracer.asked.hints, symbol.name: 0}
+    return met.allowed(hints) and all(met.taken({**hints, name: size}) for size in refused)
+
+
 def emptied_dims(results: Sequence[Any], example: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[Any]:
     """The dimensions of results that hold something for the example, and nothing for other sizes."""
     found = [d for v in results if isinstance(v, Value) and isinstance(v.type, Tensor) for d in v.shape]

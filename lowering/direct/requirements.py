@@ -40,6 +40,7 @@ from lowering.direct.points import (
     NEARBY,
     SOME,
     are_allowed,
+    as_large_as,
     candidates,
     computed_alike,
     computed_numbers,
@@ -59,6 +60,7 @@ from lowering.direct.points import (
     stretches,
     symbol_value,
     symbols_alike,
+    takes_nothing,
     tied_names,
     varying_key,
 )
@@ -445,16 +447,13 @@ def at_least(met: Elsewhere, symbol: Any) -> None:
     while high - low > 1 and low >= first + NEARBY - 1:
         middle = (low + high) // 2
         low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
+    if (beside := as_large_as(met, symbol, range(first, low + 1))) is not None:
+        met.keep(sympy.Le(beside, symbol))
+        return
     others = [s for s in met.symbols() if s is not symbol] if met.refuses_nothing else []
     refused = [size for size in near if size <= last and met.broken({**hints, name: size})] if others else []
     empty: list[Any] = [sympy.Eq(s, 0) for s in others if takes_nothing(met, s, name, refused)]
     met.keep(sympy.Or(sympy.Ge(symbol, low + 1), *empty), tracer.asked.refused)
-
-
-def takes_nothing(met: Elsewhere, symbol: Any, name: str, refused: Sequence[int]) -> bool:
-    """Whether torch takes the sizes of a name that it refuses where another is 0."""
-    hints = {**met.tracer.asked.hints, symbol.name: 0}
-    return met.allowed(hints) and all(met.taken({**hints, name: size}) for size in refused)
 
 
 def elsewhere(met: Elsewhere, symbols: Sequence[Any]) -> None:

@@ -165,8 +165,8 @@ class Questions:
             raise self.ended
 
     def forget_errors(self) -> None:
-        """Lets go of errors once a run has ended. Their frames hold its tensors, whose sizes hold these questions, where
-        Python's collector does not look: all of the run would live on."""
+        """Lets go of errors once a run has ended. Their frames hold its tensors, and the sizes of these hold the
+        questions, where Python's collector does not look: all of the run would live on."""
         self.ended = self.raised = None
 
     def untold(self, text: str) -> None:

@@ -70,3 +70,17 @@ def test_a_table_is_cut_without_a_maximum_where_the_sum_says_that_it_is_long_eno
     assert "Max" not in {value.op for value in program.ready.order}
     with pytest.raises(irkit.IrkitError, match="columns"):
         program(torch.randn(2, 17))
+
+
+def test_a_size_that_another_may_not_exceed_has_no_least_number() -> None:
+    def model(places: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(9).scatter_add_(0, places, x)
+
+    example = (torch.arange(4), torch.randn(6))
+    program = irkit.to_onnx(model, example, dynamic_shapes=({0: "n"}, {0: "m"}))
+    for n, m in ((0, 0), (0, 3), (1, 1), (2, 3), (3, 3), (5, 8)):
+        given = torch.arange(n), torch.randn(m)
+        torch.testing.assert_close(program(*given), model(*given))
+    for n, m in ((1, 0), (3, 2), (7, 6)):
+        with pytest.raises(irkit.ContractError):
+            program(torch.arange(n), torch.randn(m))
