@@ -4,8 +4,9 @@
 file in several ways, and runs all on ONNX Runtime on one thread. The error is the norm of the difference from the
 float32 file's result, as a part of that result's norm; times are the least CPU times of some rounds, in turns, as a
 part of the float32 file's. Neural compressor wants older versions of what irkit needs, and so an environment of its
-own, whose Python is named: `python3 -m venv nc`,
-`nc/bin/pip install onnx-neural-compressor==1.0 onnx==1.16.2 onnxruntime==1.20.1 'numpy<2' 'setuptools<70'`.
+own, whose Python is named, with two packages that it imports and does not ask for: `python3 -m venv nc`,
+`nc/bin/pip install onnx-neural-compressor==1.0 onnx==1.16.2 onnxruntime==1.20.1 prettytable scipy 'numpy<2'
+'setuptools<70'`.
 """
 
 from __future__ import annotations

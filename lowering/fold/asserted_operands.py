@@ -392,7 +392,8 @@ def edges_asserted(line: str, given: Value, bins: Any = 100, *, range: Any = Non
 
 def of_integers(given: Value) -> bool:
     """Whether floats are integers or truth values that were cast, all of which their type holds: these are finite."""
-    return given.op == "Cast" and given.dtype in WIDE and not given.inputs[0].dtype.is_float
+    cast_of = given.inputs[0] if given.op == "Cast" and given.dtype in WIDE else None
+    return cast_of is not None and not cast_of.dtype.is_float
 
 
 WIDE = (DType.FLOAT, DType.DOUBLE, DType.BFLOAT16)
