@@ -17,25 +17,29 @@ from irkit.core.ir import Graph, Signature, Value
 from irkit.core.types import dims_of
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
-from lowering.capture.inputs.draws import Draw, draws_for, nearby, redrawn
+from lowering.capture.compared_numbers import compared_in
+from lowering.capture.inputs.draws import Draw, draws_beside, draws_for, nearby, redrawn
 from lowering.records.types import array_of, as_pairs
 
 
 def same_numbers(
     graph: Graph, other: Graph, leaves: Sequence[np.ndarray], moved: Iterable[Mapping[str, int]] = (),
-    state: Collection[torch.Tensor] = (), telling: Collection[int] = (),
+    state: Collection[torch.Tensor] = (), telling: Collection[int] = (), held: Sequence[np.ndarray] = (),
 ) -> bool:  # fmt: skip
     """Whether two graphs give the same results, but for rounding, for arrays with random numbers in place of floats,
     for others like them, and with every other one zero; and the first one tensors of the very types that it promises on
     the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone. What
     calls go on from, `state`, comes before these arrays, with numbers near to its own: averages of squares are not
     below 0. Results at places that are `telling`, truth values that hang on numbers, must have been either: one that is
-    false each time tells nothing. Where one graph hangs on integers and the other does not, more of them are drawn."""
+    false each time tells nothing. Where one graph hangs on integers and the other does not, more of them are drawn. Of
+    these, `held` are arrays with more of those that there are. Numbers with which a graph compares are drawn, too."""
     generator = np.random.default_rng(0)
     arrays = [*(array_of(as_pairs(t) if t.is_complex() else t) for t in state), *leaves]
 
+    told = [*arrays[: len(state)], *(held or leaves)]
+
     def drawn(array: np.ndarray, number: int, draw: Draw) -> np.ndarray:
-        return (nearby if number < len(state) else draw)(array, generator)
+        return (nearby if number < len(state) else draw)(array, told[number], generator)
 
     ours, theirs = (set(walk.post_order(each.results)) for each in (graph, other))
     apart = [
@@ -51,6 +55,12 @@ def same_numbers(
         seen |= {(place, bool(given[place])) for place in asked}
     if len(seen) < 2 * len(asked):
         return False
+    compared = compared_in((graph, other))
+    for pair in draws_beside(compared.whole, compared.real, compared.finite, leaves, held or leaves):
+        feeds = [drawn(array, i, pair[i % 2]) for i, array in enumerate(arrays)]
+        given, again = (results_or_none(each, feeds) for each in (graph, other))
+        if given is not None and again is not None and not all(map(close, given, again)):
+            return False
     for sizes in moved:
         try:
             feeds = [resized(value, array, sizes) for value, array in zip(graph.params, arrays, strict=True)]
@@ -92,7 +102,9 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype not in (np.float32, np.float64, np.float16):
         return bool(np.array_equal(a, b))
     tolerance = 2e-2 if a.dtype == np.float16 else 1e-3
-    return np.allclose(a.astype("f8"), b.astype("f8"), rtol=tolerance, atol=tolerance * 0.1, equal_nan=True)
+    a, b = a.astype("f8"), b.astype("f8")
+    largest = np.abs(b[np.isfinite(b)]).max(initial=1.0)  # of whose digits sums lose some
+    return np.allclose(a, b, rtol=tolerance, atol=tolerance * max(0.1, largest * 0.01), equal_nan=True)
 
 
 def bare(graph: Graph) -> Graph:

@@ -237,7 +237,8 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
         further = guards_of(shape_env_of(metas), other._guards_code, request.leaves, metas)
         same = same_graphs(captured.program, other, change)
         asked = [change.there(guard.expr) for guard in further if guard.expr is not None]
-        right = same or same_numbers(captured.program, other, examples, leaves_beside(trial, sizes, asked))
+        held = [leaf.value for leaf in trial.request.leaves]
+        right = same or same_numbers(captured.program, other, examples, leaves_beside(trial, sizes, asked), held)
     except Exception as error:
         said = message(error, request.places, request.leaves)
         failed = Attempt(how, time.perf_counter() - start, said)

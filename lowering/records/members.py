@@ -1,10 +1,14 @@
-"""`n in (1, 2, 4)`: the numbers among which the line that is being run looks for another."""
+"""`n in (1, 2, 4)`: the numbers among which the line that is being run looks for another; and `flag is True`."""
 
 from __future__ import annotations
 
 import ast
 import dis
+import linecache
+import re
 import sys
+import types
+from functools import lru_cache
 from typing import Any
 
 from lowering.records.message_lines import OWN, nodes_around
@@ -13,12 +17,34 @@ MOST = 64
 """Of so many numbers a condition that one is among them can be read."""
 
 
-def members_asked() -> frozenset[int]:
-    """The whole numbers among which the code that called torch or irkit asks, now, whether something is; none where it
-    asks something else."""
+IDENTITY = re.compile(r"\bis\s+(not\s+)?(True|False)\b")
+
+
+def calling_frame() -> Any:
+    """The frame of the code that called torch or irkit."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN):
         frame = frame.f_back
+    return frame
+
+
+def tells_by_identity() -> bool:
+    """Whether the code that called torch or irkit stands in a file which asks somewhere whether something `is True`:
+    no symbol is, so that truths are to be Python's own there."""
+    frame = calling_frame()
+    return frame is not None and has_identities(frame.f_code)
+
+
+@lru_cache(maxsize=1 << 12)
+def has_identities(code: types.CodeType) -> bool:
+    """Whether `is True` or `is False` stands in the file of a code."""
+    return any(map(IDENTITY.search, linecache.getlines(code.co_filename)))
+
+
+def members_asked() -> frozenset[int]:
+    """The whole numbers among which the code that called torch or irkit asks, now, whether something is; none where it
+    asks something else."""
+    frame = calling_frame()
     if frame is None or dis.opname[frame.f_code.co_code[frame.f_lasti]] != "CONTAINS_OP":
         return frozenset()
     node = next(reversed(nodes_around(frame)), None)
