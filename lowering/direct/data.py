@@ -39,7 +39,8 @@ def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         tracer.scope.binders[symbol] = (tracer.placed(op.Cast(scalar, to=DType.INT64), "item"), True)
         tracer.truths.add(symbol)
         node = SizeNode(tracer.asked, sympy.Ne(symbol, 0), bool, bool(example))
-        return node.guard_bool() if tells_by_identity() else torch.SymBool(node)
+        made = torch.SymBool(node)
+        return node.guard_bool() if tells_by_identity(made, through=True) else made
     if value.dtype.is_integer:
         symbol = tracer.number_of(value)
         if symbol is None:

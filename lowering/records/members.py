@@ -12,11 +12,13 @@ from functools import lru_cache
 from typing import Any
 
 from lowering.records.message_lines import OWN, nodes_around
+from lowering.records.sizes import is_unbacked
 
 MOST = 64
 """Of so many numbers a condition that one is among them can be read."""
 
 
+HERE = OWN[-1]
 IDENTITY = re.compile(r"\bis\s+(not\s+)?(True|False)\b")
 
 
@@ -28,17 +30,32 @@ def calling_frame() -> Any:
     return frame
 
 
-def tells_by_identity() -> bool:
-    """Whether the code that called torch or irkit stands in a file which asks somewhere whether something `is True`:
-    no symbol is, so that truths are to be Python's own there."""
-    frame = calling_frame()
-    return frame is not None and has_identities(frame.f_code)
+def tells_by_identity(number: Any, through: bool = False) -> bool:
+    """Whether the code that makes a truth asks whether something `is True`, or stands in a file that does where sizes
+    alone tell that truth: no symbol is, so that it is to be Python's own there. Code of torch's does not ask for the
+    model, but where it is looked `through`."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN if through else HERE):
+        frame = frame.f_back
+    if frame is None or not has_identities(frame.f_code):
+        return False
+    symbols = getattr(number.node.expr, "free_symbols", ())
+    return not any(is_unbacked(each.name) for each in symbols) or asks_identity(frame.f_code)
 
 
 @lru_cache(maxsize=1 << 12)
 def has_identities(code: types.CodeType) -> bool:
-    """Whether `is True` or `is False` stands in the file of a code."""
-    return any(map(IDENTITY.search, linecache.getlines(code.co_filename)))
+    """Whether `is True` or `is False` stands in the file of a code that is not torch's."""
+    file = code.co_filename
+    return not file.startswith(OWN) and any(map(IDENTITY.search, linecache.getlines(file)))
+
+
+@lru_cache(maxsize=1 << 12)
+def asks_identity(code: types.CodeType) -> bool:
+    """Whether a code itself asks whether something `is True`, or `is False`."""
+    steps = [*dis.get_instructions(code)]
+    pairs = zip(steps, steps[1:], strict=False)
+    return any(b.opname == "IS_OP" and a.opname == "LOAD_CONST" and type(a.argval) is bool for a, b in pairs)
 
 
 def members_asked() -> frozenset[int]:

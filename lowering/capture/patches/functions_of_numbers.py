@@ -134,34 +134,50 @@ def as_number(value: Any) -> Any:
 def beside_truths(own: Callable[..., Any]) -> Callable[..., Any]:
     """A method of numbers that takes a truth for what it is to Python: sympy has no arithmetic of truths, and takes
     none for equal to a number."""
-    return lambda number, other, *more: own(number, as_number(other), *more)
+
+    def handed_on(number: Any, other: Any, *more: Any) -> Any:
+        return own(number, as_number(other), *more)
+
+    return handed_on
 
 
 def told_as_asked(own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A relation, which is Python's own truth in code that asks whether something `is True`."""
 
-    def relation(number: Any, other: Any) -> Any:
+    def handed_on(number: Any, other: Any) -> Any:
         made = own(number, other)
-        return bool(made) if isinstance(made, torch.SymBool) and tells_by_identity() else made
+        return bool(made) if isinstance(made, torch.SymBool) and tells_by_identity(made) else made
 
-    return relation
+    return handed_on
 
 
 def of_number(name: str) -> Callable[..., Any]:
     """A method of a truth by that of the number that it is."""
     function = getattr(operator, name, None) or getattr(builtins, name, None) or getattr(math, name)
-    return lambda truth, *others: function(as_number(truth), *map(as_number, others))
+
+    def handed_on(truth: Any, *others: Any) -> Any:
+        return function(as_number(truth), *[as_number(each) for each in others])
+
+    return handed_on
 
 
 def of_number_reflected(name: str) -> Callable[[Any, Any], Any]:
     """The same, of a truth that stands on the right."""
     function = getattr(operator, name, None) or getattr(builtins, name)
-    return lambda truth, other: function(as_number(other), as_number(truth))
+
+    def handed_on(truth: Any, other: Any) -> Any:
+        return function(as_number(other), as_number(truth))
+
+    return handed_on
 
 
 def between_truths(own: Callable[[Any, Any], Any], numbers: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A method of truths, by `own` beside another truth, by `numbers` beside a number."""
-    return lambda truth, other: (own if is_truth(other) else numbers)(truth, other)
+
+    def handed_on(truth: Any, other: Any) -> Any:
+        return (own if is_truth(other) else numbers)(truth, other)
+
+    return handed_on
 
 
 def unlike(truth: Any, other: Any) -> Any:

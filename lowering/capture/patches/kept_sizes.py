@@ -246,7 +246,7 @@ def kinds_of_export() -> Iterator[None]:
 def item_told(x: torch.Tensor) -> Any:
     """x.item(), of which a truth is asked for where it is to be Python's own."""
     made = OWN_ITEM(x)
-    return bool(made) if isinstance(made, torch.SymBool) and tells_by_identity() else made
+    return bool(made) if isinstance(made, torch.SymBool) and tells_by_identity(made) else made
 
 
 OWN_ITEM = torch.Tensor.item
