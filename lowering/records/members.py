@@ -9,6 +9,7 @@ import re
 import sys
 import types
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from lowering.records.message_lines import OWN, nodes_around
@@ -54,7 +55,7 @@ def has_identities(code: types.CodeType) -> bool:
 def asks_identity(code: types.CodeType) -> bool:
     """Whether a code itself asks whether something `is True`, or `is False`."""
     steps = [*dis.get_instructions(code)]
-    pairs = zip(steps, steps[1:], strict=False)
+    pairs = pairwise(steps)
     return any(b.opname == "IS_OP" and a.opname == "LOAD_CONST" and type(a.argval) is bool for a, b in pairs)
 
 
