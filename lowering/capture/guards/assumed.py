@@ -310,8 +310,8 @@ def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[
 
 
 def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that there are as many indices as rows that they are for, and that these are of the sizes of
-    others, by index_reduce(x, dim, index, rows, ...) and its like."""
+    """The conditions that there are as many indices as rows that they are for, that these are of the sizes of others,
+    and that there is a place for them, by index_reduce(x, dim, index, rows, ...) and its like."""
     names = ("self", "dim", "index", "source")
     given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     index, rows = (given[n].meta.get("val") if isinstance(given.get(n), Node) else None for n in names[2:])
@@ -322,6 +322,9 @@ def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     pairs += [pair for i, pair in enumerate(zip(recorded.shape, rows.shape, strict=False)) if i != axis]
     for size, other in pairs:
         yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
+    whole, count = (over_sizes(expression(each)) for each in (recorded.shape[axis], index.shape[0]))
+    if "index_add" not in str(node.target):  # the others look at the first place of nothing
+        yield from of_sizes(sympy.Or(sympy.Ge(whole, 1), sympy.Eq(count, 0)))
 
 
 def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
