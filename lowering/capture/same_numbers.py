@@ -18,7 +18,16 @@ from irkit.core.types import dims_of
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
 from lowering.capture.compared_numbers import compared_in
-from lowering.capture.inputs.draws import Draw, draws_beside, draws_for, nearby, redrawn
+from lowering.capture.inputs.draws import (
+    MOST_TURNS,
+    Draw,
+    counted,
+    draws_beside,
+    draws_for,
+    nearby,
+    randomized,
+    redrawn,
+)
 from lowering.records.types import array_of, as_pairs
 
 
@@ -38,8 +47,8 @@ def same_numbers(
 
     told = [*arrays[: len(state)], *(held or leaves)]
 
-    def drawn(array: np.ndarray, number: int, draw: Draw) -> np.ndarray:
-        return (nearby if number < len(state) else draw)(array, told[number], generator)
+    def drawn(array: np.ndarray, number: int, draw: Draw, of_state: Draw = nearby) -> np.ndarray:
+        return (of_state if number < len(state) else draw)(array, told[number], generator)
 
     ours, theirs = (set(walk.post_order(each.results)) for each in (graph, other))
     apart = [
@@ -56,8 +65,9 @@ def same_numbers(
     if len(seen) < 2 * len(asked):
         return False
     compared = compared_in((graph, other))
-    for pair in draws_beside(compared.whole, compared.real, compared.finite, leaves, held or leaves):
-        feeds = [drawn(array, i, pair[i % 2]) for i, array in enumerate(arrays)]
+    counts = ((randomized, randomized),) * (MOST_TURNS if state else 0)
+    for pair in (*counts, *draws_beside(compared.whole, compared.real, compared.finite, leaves, held or leaves)):
+        feeds = [drawn(array, i, pair[i % 2], counted) for i, array in enumerate(arrays)]
         given, again = (results_or_none(each, feeds) for each in (graph, other))
         if given is not None and again is not None and not all(map(close, given, again)):
             return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -21,7 +22,15 @@ from torch.fx import GraphModule, Node
 
 from lowering.capture.compared_numbers import compared_in_programs
 from lowering.capture.guards.guards import at_sizes, number, size_of
-from lowering.capture.inputs.draws import draws_beside, draws_for, plain_array, redrawn_tensor
+from lowering.capture.inputs.draws import (
+    MOST_TURNS,
+    counted,
+    draws_beside,
+    draws_for,
+    plain_array,
+    randomized,
+    redrawn_tensor,
+)
 from lowering.records.programs import metas_of_program, state_of_program
 from lowering.records.torch_internals import pytree
 
@@ -219,9 +228,11 @@ def same_numbers(
             return False
     compared = compared_in_programs((program, other))
     arrays = ([plain_array(each) for each in some if isinstance(each, torch.Tensor)] for some in (examples, known))
-    for pair in draws_beside(compared.whole, compared.real, compared.finite, *arrays):
+    counts = ((randomized, randomized),) * (MOST_TURNS if buffers_written(program) else 0)
+    for pair in (*counts, *draws_beside(compared.whole, compared.real, compared.finite, *arrays)):
         leaves = [redrawn_tensor(each, known[i], pair[i % 2], generator) for i, each in enumerate(examples)]
-        if alike(*(results_or_none(each, leaves) for each in (program, other))) is False:
+        number = int(generator.integers(1 << 30))
+        if alike(*(results_or_none(each, leaves, state_later(each, number)) for each in (program, other))) is False:
             return False
     for leaves in moved:
         given = [results_or_none(each, leaves) for each in (program, other)]
@@ -243,11 +254,37 @@ def inputs_used(program: ExportedProgram) -> list[bool]:
     return [bool(n.users) for n in program.graph.nodes if n.op == "placeholder" and n.name in given]
 
 
-def results_or_none(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any] | None:
-    """What a program gives for these leaves; None where it takes none such."""
+def state_later(program: ExportedProgram, number: int) -> dict[str, torch.Tensor]:
+    """What the buffers that a program writes may hold in a later call, one of many."""
+    state, generator = state_of_program(program), np.random.default_rng(number)
+    written = [name for name in buffers_written(program) if isinstance(state.get(name), torch.Tensor)]
+    return {name: redrawn_tensor(state[name], state[name], counted, generator) for name in written}
+
+
+def buffers_written(program: ExportedProgram) -> list[str]:
+    """The buffers that a program writes, in place or by an output."""
+    signature = program.graph_signature
+    names = {s.arg.name: str(s.target) for s in signature.input_specs if s.kind is InputKind.BUFFER}
+    views = {node: names[node.name] for node in program.graph.nodes if node.op == "placeholder" and node.name in names}
+    written = {*signature.buffers_to_mutate.values()}
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        of = views.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
+        if of is None or schema is None:
+            continue
+        written |= {of} if schema.is_mutable else set()
+        if any(each.alias_info is not None for each in schema.returns):
+            views[node] = of
+    return sorted(written)
+
+
+def results_or_none(
+    program: ExportedProgram, leaves: Sequence[Any], later: Mapping[str, torch.Tensor] | None = None
+) -> list[Any] | None:
+    """What a program gives for these leaves, from a `later` state on; None where it takes none such."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            return list(rebuilt(program, run(program, leaves)))
+            return list(rebuilt(program, run(program, leaves, later=later or {})))
     except Exception:  # whatever torch's operators raise for numbers that do not fit such sizes
         return None
 
@@ -276,10 +313,13 @@ class AsRecorded(torch.fx.Interpreter):
         return found
 
 
-def run(program: ExportedProgram, leaves: Sequence[Any], graph: Callable[..., Any] | None = None) -> list[Any]:
+def run(
+    program: ExportedProgram, leaves: Sequence[Any], graph: Callable[..., Any] | None = None,
+    later: Mapping[str, torch.Tensor] = MappingProxyType({}),
+) -> list[Any]:  # fmt: skip
     """All that the program's graph returns for these leaves, or `graph` in its place; state is copied where it could
-    be written."""
-    state, given = state_of_program(program), iter(leaves)
+    be written, and what is `later` stands for it."""
+    state, given = {**state_of_program(program), **later}, iter(leaves)
     arguments = []
     for spec in program.graph_signature.input_specs:
         if spec.kind is InputKind.USER_INPUT:

@@ -49,6 +49,20 @@ def nearby(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) 
     return np.where(array == 0, generator.uniform(0.05, 0.5, array.shape), beside).astype(array.dtype)
 
 
+def counted(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """What state may have become: greater counts, masks at random, and floats nearby."""
+    if array.dtype.kind == "b":
+        return generator.integers(0, 1, array.shape, endpoint=True).astype(bool)
+    if array.dtype.kind not in "iu":
+        return nearby(array, held, generator)
+    more = min(int(np.iinfo(array.dtype).max) // 2, int(generator.choice([COUNT, FAR, FAR * FAR])))
+    return (np.abs(array) // 2 + generator.integers(0, more, array.shape, endpoint=True)).astype(array.dtype)
+
+
+COUNT = 8
+"""As far some counts go."""
+
+
 def spread(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Integers of either sign and of several bytes in place of those of no mask; other numbers redrawn."""
     if array.dtype.kind not in "iu" or is_mask(held):
