@@ -21,11 +21,10 @@ from lowering.capture.compared_numbers import compared_in
 from lowering.capture.inputs.draws import (
     MOST_TURNS,
     Draw,
-    counted,
     draws_beside,
     draws_for,
+    later_state,
     nearby,
-    randomized,
     redrawn,
 )
 from lowering.records.types import array_of, as_pairs
@@ -65,9 +64,9 @@ def same_numbers(
     if len(seen) < 2 * len(asked):
         return False
     compared = compared_in((graph, other))
-    counts = ((randomized, randomized),) * (MOST_TURNS if state else 0)
+    counts = ((redrawn, redrawn),) * (MOST_TURNS if state else 0)
     for pair in (*counts, *draws_beside(compared.whole, compared.real, compared.finite, leaves, held or leaves)):
-        feeds = [drawn(array, i, pair[i % 2], counted) for i, array in enumerate(arrays)]
+        feeds = [drawn(array, i, pair[i % 2], later_state) for i, array in enumerate(arrays)]
         given, again = (results_or_none(each, feeds) for each in (graph, other))
         if given is not None and again is not None and not all(map(close, given, again)):
             return False

@@ -24,11 +24,11 @@ from lowering.capture.compared_numbers import compared_in_programs
 from lowering.capture.guards.guards import at_sizes, number, size_of
 from lowering.capture.inputs.draws import (
     MOST_TURNS,
-    counted,
     draws_beside,
     draws_for,
+    later_state,
     plain_array,
-    randomized,
+    redrawn,
     redrawn_tensor,
 )
 from lowering.records.programs import metas_of_program, state_of_program
@@ -228,7 +228,7 @@ def same_numbers(
             return False
     compared = compared_in_programs((program, other))
     arrays = ([plain_array(each) for each in some if isinstance(each, torch.Tensor)] for some in (examples, known))
-    counts = ((randomized, randomized),) * (MOST_TURNS if buffers_written(program) else 0)
+    counts = ((redrawn, redrawn),) * (MOST_TURNS if buffers_written(program) else 0)
     for pair in (*counts, *draws_beside(compared.whole, compared.real, compared.finite, *arrays)):
         leaves = [redrawn_tensor(each, known[i], pair[i % 2], generator) for i, each in enumerate(examples)]
         number = int(generator.integers(1 << 30))
@@ -258,7 +258,7 @@ def state_later(program: ExportedProgram, number: int) -> dict[str, torch.Tensor
     """What the buffers that a program writes may hold in a later call, one of many."""
     state, generator = state_of_program(program), np.random.default_rng(number)
     written = [name for name in buffers_written(program) if isinstance(state.get(name), torch.Tensor)]
-    return {name: redrawn_tensor(state[name], state[name], counted, generator) for name in written}
+    return {name: redrawn_tensor(state[name], state[name], later_state, generator) for name in written}
 
 
 def buffers_written(program: ExportedProgram) -> list[str]:

@@ -49,7 +49,7 @@ def nearby(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) 
     return np.where(array == 0, generator.uniform(0.05, 0.5, array.shape), beside).astype(array.dtype)
 
 
-def counted(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def later_state(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """What state may have become: greater counts, masks at random, and floats nearby."""
     if array.dtype.kind == "b":
         return generator.integers(0, 1, array.shape, endpoint=True).astype(bool)
@@ -142,9 +142,9 @@ def draws_beside(
     """Further draws, which programs need not take: for such as compare with these whole numbers, and others, or ask
     whether one is finite, and for integers, of which those that are `held` may be few."""
     integers = any(h.dtype.kind in "iu" and h.size and not is_mask(h) for h in held)
-    counted = (len(real) * len(BESIDE) if a.dtype.kind == "f" else 3 * len(whole) for a in arrays)
+    later_state = (len(real) * len(BESIDE) if a.dtype.kind == "f" else 3 * len(whole) for a in arrays)
     count = max(
-        (min(most // a.size + 1, MOST_TURNS) for a, most in zip(arrays, counted, strict=True) if a.size), default=1
+        (min(most // a.size + 1, MOST_TURNS) for a, most in zip(arrays, later_state, strict=True) if a.size), default=1
     )
     turns = [beside(whole, real, turn) for turn in range(max(count, 2) if real or whole else 0)]
     pairs = [pair for each in turns[:2] for pair in ((each, each), (each, redrawn), (redrawn, each))]
