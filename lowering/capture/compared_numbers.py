@@ -19,7 +19,8 @@ from torch.fx import GraphModule, Node
 
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Tensor
+from irkit.core.types import DType, Tensor
+from lowering.records.types import DTYPES
 
 COMPARING = frozenset("Less LessOrEqual Greater GreaterOrEqual Equal Clip Max Min".split())
 """Operators that do one thing below a number and another above it."""
@@ -31,9 +32,17 @@ CARRYING = frozenset(
 OF_SHAPES = frozenset(("Shape", "Size", "ShapeVector"))
 ENDS: dict[str, int | float] = {
     "HardSigmoid": 3.0, "HardSwish": 3.0, "Mod": 10, "Round": 10.0, "Floor": 10.0, "Ceil": 10.0,
+    "Exp": 100.0,
 }  # fmt: skip
 """Numbers that reach what an operator does otherwise than with small ones."""
+NARROW: dict[DType, int | float] = {
+    DType.FLOAT16: 65520.0, DType.INT8: 128, DType.UINT8: 256, DType.INT16: 32768, DType.UINT16: 65536,
+    DType.INT32: 10.0,
+}  # fmt: skip
+"""Types that do not hold numbers from one on; the greatest of some is beyond what is drawn of single numbers."""
+SMALLER = frozenset((DType.BOOL, *NARROW))
 FINITE = frozenset(("IsNaN", "IsInf"))
+FEW = 4
 MOST = 8
 """Of so many numbers each is drawn often enough."""
 LEAST, GREATEST = 1e-8, 1e6
@@ -77,34 +86,40 @@ def numbers_of_graph(graph: Graph) -> Iterator[int | float]:
             told.add(value)
         known = frozenset[int | float]().union(*(numbers.get(each, ()) for each in operands))
         if value.op == "Constant":
-            known = frozenset(number_in(value))
+            known = frozenset(numbers_in(value))
         elif value in told and value.op not in CARRYING:
             yield from known if value.op in COMPARING or value.op in ENDS else ()
             yield from (ENDS[value.op],) if value.op in ENDS else ()
             known = frozenset()
+        if value.op == "Cast" and value in told and value.dtype in NARROW and operands[0].dtype not in SMALLER:
+            yield NARROW[value.dtype]
         numbers[value] = known if len(known) <= MOST else frozenset()
     for body in walk.bodies(order):
         yield from numbers_of_graph(body)
 
 
-def number_in(value: Value) -> Iterator[int | float]:
-    """The number that a constant of one element is."""
+def numbers_in(value: Value) -> Iterator[int | float]:
+    """The numbers that a constant of few elements holds."""
     blob = value.blob
-    if blob is None or not isinstance(value.type, Tensor) or blob.size != 1 or blob.absent:
+    if blob is None or not isinstance(value.type, Tensor) or blob.size > FEW or blob.absent:
         return
     if value.dtype.is_integer or value.dtype.is_float:
-        yield (int if value.dtype.is_integer else float)(blob.array.reshape(-1)[0])
+        yield from map(int if value.dtype.is_integer else float, blob.array.reshape(-1))
 
 
 # ---- programs of torch.export
 
 
 OF_TORCH = frozenset(
-    "gt ge lt le eq ne clamp clamp_min clamp_max clip maximum minimum hardtanh threshold softplus relu6 hardswish"
-    " hardsigmoid hardshrink softshrink where".split()
+    "gt ge lt le eq ne clamp clamp_min clamp_max clip maximum minimum hardtanh threshold softplus relu6 hardswish exp"
+    " hardsigmoid hardshrink softshrink where to _to_copy fmod remainder round floor ceil bucketize searchsorted"
+    " bitwise_and huber_loss smooth_l1_loss".split()
 )
 CARRIED = frozenset("add sub mul div rsub".split())
-END_OF_TORCH = {"hardswish": 3.0, "hardsigmoid": 3.0, "relu6": 6.0}
+END_OF_TORCH = {
+    "hardswish": 3.0, "hardsigmoid": 3.0, "relu6": 6.0, "exp": 100.0, "fmod": 10, "remainder": 10, "round": 10.0,
+    "floor": 10.0, "ceil": 10.0,
+}  # fmt: skip
 ASKING = frozenset("isnan isinf isfinite nan_to_num".split())
 
 
@@ -133,5 +148,9 @@ def numbers_of_program(program: ExportedProgram, nodes: Sequence[tuple[str, Node
         if name in OF_TORCH or name in CARRIED:
             yield from (*node.args, *node.kwargs.values())
         yield from (END_OF_TORCH[name],) if name in END_OF_TORCH else ()
-    held = (each for each in program.constants.values() if isinstance(each, torch.Tensor) and each.numel() == 1)
-    yield from (each.item() for each in held)
+        made = node.meta.get("val")
+        if name in ("to", "_to_copy") and isinstance(made, torch.Tensor):
+            yield from (NARROW[DTYPES[made.dtype]],) if DTYPES.get(made.dtype) in NARROW else ()
+    for each in program.constants.values():
+        if isinstance(each, torch.Tensor) and each.numel() <= FEW and each.dtype in DTYPES:
+            yield from each.flatten().tolist()

@@ -72,6 +72,12 @@ def spread(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) 
     return generator.integers(low, high, array.shape, endpoint=True).astype(array.dtype)
 
 
+def below(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Integers below 0 in place of those of no mask; other numbers redrawn."""
+    made = spread(array, held, generator)
+    return made if array.dtype.kind != "i" or is_mask(held) else (-np.abs(made // 2) - 1).astype(array.dtype)
+
+
 FAR = 300
 """So far beyond those that are known integers are drawn."""
 DRAWS: tuple[tuple[Draw, Draw], ...] = (
@@ -130,6 +136,19 @@ def beyond(real: Sequence[float], sign: int) -> Draw:
     return draw
 
 
+def scaled(scale: float) -> Draw:
+    """Normal random numbers times a scale in place of floats; other numbers redrawn."""
+
+    def draw(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        made = redrawn(array, held, generator)
+        return (made.astype("f8") * scale).astype(array.dtype) if array.dtype.kind == "f" else made
+
+    return draw
+
+
+SCALES = (1e-3, 10.0, 100.0, 1e4)
+
+
 def infinite(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Some infinities and NaN among random floats; other numbers as they are."""
     ends = generator.choice(np.array([np.nan, np.inf, -np.inf, 0.0, 0.0, 0.0]), array.shape)
@@ -150,7 +169,8 @@ def draws_beside(
     pairs = [pair for each in turns[:2] for pair in ((each, each), (each, redrawn), (redrawn, each))]
     pairs += [(each, each) for each in turns[2:]]
     pairs += [(beyond(real, sign), beyond(real, sign)) for sign in ((1, -1) if real else ())]
-    far = [(spread, spread), (spread, redrawn), (redrawn, spread)] if integers else []
+    pairs += [(scaled(scale), scaled(scale)) for scale in (SCALES if real else ())]
+    far = [(spread, spread), (spread, redrawn), (redrawn, spread), (below, below)] if integers else []
     return (*pairs, *far, *(((infinite, infinite),) if finite else ()))
 
 
