@@ -232,6 +232,18 @@ def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
     return of_numbers
 
 
+def summed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a function of a list."""
+
+    @functools.wraps(plain)
+    def of_list(numbers: Any) -> Any:
+        every = [*numbers]
+        found = exact_sum(every) if any_varies(every) else None
+        return plain(every) if found is None else found
+
+    return of_list
+
+
 def whole_root(n: Any) -> Any:
     """math.isqrt(n) of a size, of which doubles hold the root; None of another number."""
     return torch.sym_int(torch.sym_sqrt(n)) if isinstance(n, torch.SymInt) and not is_of_data(n) else None
@@ -434,6 +446,23 @@ def product_up_to(n: Any) -> Any:
     return torch.tensor(FACTORIALS)[torch.full((1,), place)].sum().item()
 
 
+def exact_sum(numbers: Any) -> Any:
+    """math.fsum of integers, which is exact, or of two numbers, which is rounded once."""
+    every = [*numbers]
+    whole = all(isinstance(each, int | torch.SymInt) for each in every)
+    if not every or not (whole or len(every) == 2) or any(varies(each) and is_of_data(each) for each in every):
+        return None
+    return torch.sym_float(sum(every)) if whole else torch.sym_float(every[0]) + torch.sym_float(every[1])
+
+
+def gamma_of_whole(n: Any) -> Any:
+    """math.gamma(n) of a size: the factorial of what is before it."""
+    if not isinstance(n, torch.SymInt) or is_of_data(n) or not has_graph(n):
+        return None
+    made = product_up_to(n - 1)
+    return None if made is None else torch.sym_float(made)
+
+
 def in_radians(x: Any) -> Any:
     """math.radians(x)"""
     degrees: Any = torch.sym_float(x)
@@ -504,6 +533,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.atan2: symbolic(math.atan2, angle),
         math.modf: symbolic(math.modf, split_number),
         math.ldexp: symbolic(math.ldexp, scaled_by_power),
+        math.fsum: summed(math.fsum),
+        math.gamma: symbolic(math.gamma, gamma_of_whole),
         math.factorial: symbolic(math.factorial, product_up_to),
         math.log: symbolic(math.log, logarithm),
         **{

@@ -28,7 +28,7 @@ from lowering.records.torch_internals import export_tracing
 
 FUNCTIONS = (
     "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod|tan|atan|sinh|cosh|expm1|exp2"
-    "|erf|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
+    "|erf|fsum|gamma|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
 )
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow|numel)\(")
 """A line that calls what makes numbers of sizes."""
