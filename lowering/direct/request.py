@@ -15,6 +15,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from irkit import dims
+from irkit.core.ir import Port
 from irkit.dims import Range
 from irkit.dims.algebra import line_of
 from irkit.errors import DimensionError
@@ -104,10 +105,10 @@ class Request:
     as_eager: bool = False
     around: Callable[..., AbstractContextManager[None]] = nothing_around
 
-    def numbers_held(self, names: Iterable[str]) -> list[np.ndarray]:
-        """What the example, at its own sizes, holds for inputs with some names."""
+    def numbers_held(self, params: Iterable[tuple[Port, Any]]) -> list[np.ndarray]:
+        """What the example, at its own sizes, holds for some inputs."""
         values = {leaf.name: leaf.value for leaf in self.leaves}
-        return [numbers_of(values[name]) for name in names]
+        return [numbers_of(values[port.name]) for port, _ in params]
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""
