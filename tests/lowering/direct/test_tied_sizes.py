@@ -96,6 +96,6 @@ def test_what_eager_refuses_of_sizes_that_are_tied_is_refused(name: str) -> None
     assert taken >= least
 
 
-@pytest.mark.parametrize("seed", drawn("tied sizes", range(2000), 12, (1323, 1423)))
+@pytest.mark.parametrize("seed", drawn("tied sizes", range(2000), 12, (1323, 1423, 2_390_087)))
 def test_random_conditions_on_two_sizes_are_right_or_refused(seed: int) -> None:
     assert tied_sizes.faults(seed) == []
