@@ -72,6 +72,17 @@ def spread(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) 
     return generator.integers(low, high, array.shape, endpoint=True).astype(array.dtype)
 
 
+def the_same(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """The same numbers in all arrays of a shape, for those that are compared with one another."""
+    again = np.random.default_rng(SEED)
+    if array.dtype.kind in "iu" and not is_mask(held):
+        return again.integers(0, SOME, array.shape).astype(array.dtype)
+    return redrawn(array, held, again)
+
+
+SEED, SOME = 5, 4
+
+
 def below(array: np.ndarray, held: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Integers below 0 in place of those of no mask; other numbers redrawn."""
     made = spread(array, held, generator)
@@ -161,14 +172,15 @@ def draws_beside(
     """Further draws, which programs need not take: for such as compare with these whole numbers, and others, or ask
     whether one is finite, and for integers, of which those that are `held` may be few."""
     integers = any(h.dtype.kind in "iu" and h.size and not is_mask(h) for h in held)
-    later_state = (len(real) * len(BESIDE) if a.dtype.kind == "f" else 3 * len(whole) for a in arrays)
+    pools = (len(real) * len(BESIDE) if a.dtype.kind == "f" else 3 * len(whole) for a in arrays)
     count = max(
-        (min(most // a.size + 1, MOST_TURNS) for a, most in zip(arrays, later_state, strict=True) if a.size), default=1
+        (min(most // a.size + 1, MOST_TURNS) for a, most in zip(arrays, pools, strict=True) if a.size), default=1
     )
     turns = [beside(whole, real, turn) for turn in range(max(count, 2) if real or whole else 0)]
     pairs = [pair for each in turns[:2] for pair in ((each, each), (each, redrawn), (redrawn, each))]
     pairs += [(each, each) for each in turns[2:]]
     pairs += [(beyond(real, sign), beyond(real, sign)) for sign in ((1, -1) if real else ())]
+    pairs += [(the_same, the_same)] if len(arrays) > 1 else []
     pairs += [(scaled(scale), scaled(scale)) for scale in (SCALES if real else ())]
     far = [(spread, spread), (spread, redrawn), (redrawn, spread), (below, below)] if integers else []
     return (*pairs, *far, *(((infinite, infinite),) if finite else ()))
@@ -181,6 +193,10 @@ def redrawn_tensor(leaf: Any, held: Any, draw: Draw, generator: np.random.Genera
     """What is drawn of a tensor, for which the numbers of `held` are known; anything else as it is."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
+    if leaf.is_complex():
+        whole = held.resolve_conj() if isinstance(held, torch.Tensor) else leaf
+        parts = redrawn_tensor(*map(torch.view_as_real, (leaf.resolve_conj(), whole)), draw, generator)
+        return torch.view_as_complex(parts)
     return torch.from_numpy(np.array(draw(plain_array(leaf), plain_array(held), generator))).to(leaf)
 
 

@@ -452,7 +452,9 @@ def exact_sum(numbers: Any) -> Any:
     whole = all(isinstance(each, int | torch.SymInt) for each in every)
     if not every or not (whole or len(every) == 2) or any(varies(each) and is_of_data(each) for each in every):
         return None
-    return torch.sym_float(sum(every)) if whole else torch.sym_float(every[0]) + torch.sym_float(every[1])
+    parts: list[Any] = [sum(every)] if whole else every
+    floats: list[Any] = [torch.sym_float(each) for each in parts]
+    return floats[0] if whole else floats[0] + floats[1]
 
 
 def gamma_of_whole(n: Any) -> Any:

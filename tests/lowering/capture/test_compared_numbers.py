@@ -95,3 +95,18 @@ def answers(model: Model, example: torch.Tensor, calls: Iterator[torch.Tensor], 
         torch.testing.assert_close(found, model(each), equal_nan=True)
         answered += 1
     return answered
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.complex64])
+def test_ways_are_compared_where_two_inputs_are_equal(kind: torch.dtype, capture: Any) -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.is_complex():
+            return torch.where(x.abs() > 50, x * 2, x) if x.shape[0] > 2 else x
+        return torch.where(x == y, 0, x) if x.shape[0] > 2 else x
+
+    x, y = torch.tensor([1, 2, 3, 4, 5]).to(kind), torch.tensor([9, 8, 7, 6, 0]).to(kind)
+    program = irkit.to_onnx(model, (x, y), dynamic_shapes=({0: "n"}, {0: "n"}), capture=capture)
+    torch.testing.assert_close(program(x * 99, x * 99), model(x * 99, x * 99))
+    with pytest.raises(ContractError):
+        program(x[:1] * 99, x[:1] * 99)
