@@ -195,8 +195,8 @@ def redrawn_tensor(leaf: Any, held: Any, draw: Draw, generator: np.random.Genera
         return leaf
     if leaf.is_complex():
         whole = held.resolve_conj() if isinstance(held, torch.Tensor) else leaf
-        parts = redrawn_tensor(*map(torch.view_as_real, (leaf.resolve_conj(), whole)), draw, generator)
-        return torch.view_as_complex(parts)
+        parts = [torch.view_as_real(each) for each in (leaf.resolve_conj(), whole)]
+        return torch.view_as_complex(redrawn_tensor(parts[0], parts[1], draw, generator))
     return torch.from_numpy(np.array(draw(plain_array(leaf), plain_array(held), generator))).to(leaf)
 
 
