@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 import numpy as np
@@ -20,30 +19,41 @@ from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
 from irkit.rewriting.numbering import is_random
-from lowering.capture.inputs.draws import Draw, draws_for, nearby, redrawn
+from lowering.capture.compared_numbers import compared_in
+from lowering.capture.inputs.draws import (
+    MOST_TURNS,
+    Draw,
+    draws_beside,
+    draws_for,
+    later_state,
+    nearby,
+    redrawn,
+)
 from lowering.records.types import array_of, as_pairs
 
 
 def same_numbers(
     graph: Graph, other: Graph, leaves: Sequence[np.ndarray], moved: Iterable[Mapping[str, int]] = (),
-    state: Collection[torch.Tensor] = (), telling: Collection[int] = (),
+    state: Collection[torch.Tensor] = (), telling: Collection[int] = (), held: Sequence[np.ndarray] = (),
 ) -> bool:  # fmt: skip
     """Whether two graphs give the same results, but for rounding, for arrays with random numbers in place of floats,
     for others like them, and with every other one zero; and the first one tensors of the very types that it promises on
     the way. So they must at the sizes of `moved`, where the two could agree at those of the arrays alone. What
     calls go on from, `state`, comes before these arrays, with numbers near to its own: averages of squares are not
     below 0. Results at places that are `telling`, truth values that hang on numbers, must have been either: one that is
-    false each time tells nothing. Where one graph hangs on integers and the other does not, more of them are drawn.
+    false each time tells nothing. Where one graph hangs on integers and the other does not, more of them are drawn. Of
+    these, `held` are arrays with more of those that there are. Numbers with which a graph compares are drawn, too.
 
     Where all that is unlike lies before operators that are the same in both, a table of positions in a large model
     say, what these are given is compared first, and more closely: NumPy takes minutes for such a model."""
-    arrays = [*(array_of(as_pairs(t) if t.is_complex() else t) for t in state), *leaves]
+    first = [array_of(as_pairs(t) if t.is_complex() else t) for t in state]
+    arrays, told = [*first, *leaves], [*first, *(held or leaves)]
     ours, theirs = (set(walk.post_order(each.results)) for each in (graph, other))
     apart = [
         array for array, p, q in zip(arrays, graph.params, other.params, strict=True) if (p in ours) != (q in theirs)
     ]
     asked = [place for place in telling if any(map(partial(hangs_on_any, arrays, place), (graph, other)))]
-    numbers = Numbers(arrays, len(state), draws_for(apart), tuple(moved))
+    numbers = Numbers(arrays, told, len(first), draws_for(apart), tuple(moved))
     front = None if asked else front_of(graph, other)
     if front is not None and numbers.agree(*front, part=FINER):
         return True
@@ -52,10 +62,12 @@ def same_numbers(
 
 @attrs.frozen(eq=False)
 class Numbers:
-    """What two graphs are given: arrays, of which the first `held` are state, by draws, and at other sizes."""
+    """What two graphs are given: arrays, of which the first `states` are what calls go on from, and some as `told` with
+    more of their numbers, by draws, and at other sizes."""
 
     arrays: Sequence[np.ndarray]
-    held: int
+    told: Sequence[np.ndarray]
+    states: int
     draws: Sequence[tuple[Draw, Draw]]
     moved: Sequence[Mapping[str, int]]
 
@@ -63,32 +75,57 @@ class Numbers:
         """Whether the results are the same but for this part of what is taken for rounding; those at places that are
         asked for must have been true, and false."""
         generator = np.random.default_rng(0)
+        return (
+            self.agree_drawn(graph, other, asked, part, generator)
+            and self.agree_beside(graph, other, part, generator)
+            and self.agree_moved(graph, other, part, generator)
+        )
 
-        def drawn(array: np.ndarray, number: int, draw: Draw) -> np.ndarray:
-            return (nearby if number < self.held else draw)(array, generator)
+    def feeds(
+        self, pair: tuple[Draw, Draw], generator: np.random.Generator, of_state: Draw = nearby,
+        arrays: Sequence[np.ndarray] | None = None,
+    ) -> list[np.ndarray]:  # fmt: skip
+        """The arrays, or others in their places, as these draw them."""
+        given = enumerate(self.arrays if arrays is None else arrays)
+        return [(of_state if i < self.states else pair[i % 2])(each, self.told[i], generator) for i, each in given]
 
-        def alike(a: Any, b: Any) -> bool:
-            return close(np.asarray(a), np.asarray(b), part)
-
+    def agree_drawn(
+        self, graph: Graph, other: Graph, asked: Sequence[int], part: float, generator: np.random.Generator
+    ) -> bool:
+        """Whether they do for arrays that each program takes."""
         seen: set[tuple[int, bool]] = set()
         for pair in self.draws:
-            feeds = [drawn(array, i, pair[i % 2]) for i, array in enumerate(self.arrays)]
-            given, again = evaluate(graph, feeds), evaluate(other, feeds)
-            if not all(map(alike, given, again)):
+            feeds = self.feeds(pair, generator)
+            given, again = (list(map(np.asarray, evaluate(each, feeds))) for each in (graph, other))
+            if not all_close(given, again, part):
                 return False
             seen |= {(place, bool(given[place])) for place in asked}
-        if len(seen) < 2 * len(asked):
-            return False
+        return len(seen) >= 2 * len(asked)
+
+    def agree_beside(self, graph: Graph, other: Graph, part: float, generator: np.random.Generator) -> bool:
+        """Whether they do for further arrays, where both take these."""
+        compared = compared_in((graph, other))
+        leaves, held = self.arrays[self.states :], self.told[self.states :]
+        counts = ((redrawn, redrawn),) * (MOST_TURNS if self.states else 0)
+        for pair in (*counts, *draws_beside(compared.whole, compared.real, compared.finite, leaves, held)):
+            feeds = self.feeds(pair, generator, later_state)
+            given, again = (results_or_none(each, feeds) for each in (graph, other))
+            if given is not None and again is not None and not all_close(given, again, part):
+                return False
+        return True
+
+    def agree_moved(self, graph: Graph, other: Graph, part: float, generator: np.random.Generator) -> bool:
+        """Whether they do at other sizes, or refuse these alike."""
         for sizes in self.moved:
             try:
                 feeds = [resized(value, array, sizes) for value, array in zip(graph.params, self.arrays, strict=True)]
             except (IrkitError, ArithmeticError, KeyError):  # sizes of which nothing tells some shape
                 continue
-            feeds = [drawn(array, i, redrawn) for i, array in enumerate(feeds)]
+            feeds = self.feeds((redrawn, redrawn), generator, arrays=feeds)
             given, again = (results_or_none(each, feeds) for each in (graph, other))
             if (given is None) != (again is None):
                 return False
-            if given is not None and again is not None and not all(map(alike, given, again)):
+            if given is not None and again is not None and not all_close(given, again, part):
                 return False
         return True
 
@@ -152,14 +189,21 @@ def resized(param: Value, array: np.ndarray, sizes: Mapping[str, int]) -> np.nda
     return np.resize(array, tuple(dims.evaluate(size, sizes) for size in dims_of(param.type)))
 
 
+def all_close(given: Sequence[np.ndarray], again: Sequence[np.ndarray], part: float = 1.0) -> bool:
+    """Whether results are the same but for this part of what is taken for rounding."""
+    return all(close(a, b, part) for a, b in zip(given, again, strict=True))
+
+
 def close(a: np.ndarray, b: np.ndarray, part: float = 1.0) -> bool:
-    """Whether two results are the same but for rounding, or a part of it."""
+    """Whether two results are the same but for this part of what is taken for rounding."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype not in (np.float32, np.float64, np.float16):
         return bool(np.array_equal(a, b))
     tolerance = part * (2e-2 if a.dtype == np.float16 else 1e-3)
-    return np.allclose(a.astype("f8"), b.astype("f8"), rtol=tolerance, atol=tolerance * 0.1, equal_nan=True)
+    a, b = a.astype("f8"), b.astype("f8")
+    largest = np.abs(b[np.isfinite(b)]).max(initial=1.0)  # of whose digits sums lose some
+    return np.allclose(a, b, rtol=tolerance, atol=tolerance * max(0.1, largest * 0.01), equal_nan=True)
 
 
 def bare(graph: Graph) -> Graph:

@@ -237,7 +237,10 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
         further = guards_of(shape_env_of(metas), other._guards_code, request.leaves, metas)
         same = same_graphs(captured.program, other, change)
         asked = [change.there(guard.expr) for guard in further if guard.expr is not None]
-        right = same or same_numbers(captured.program, other, examples, leaves_beside(trial, sizes, asked))
+        held = [leaf.value for leaf in trial.request.leaves]
+        right = same or same_numbers(
+            captured.program, other, examples, leaves_beside(trial, sizes, asked, captured), held
+        )
     except Exception as error:
         said = message(error, request.places, request.leaves)
         failed = Attempt(how, time.perf_counter() - start, said)
@@ -259,18 +262,22 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
     )
 
 
-def leaves_beside(trial: Trial, sizes: Mapping[str, int], asked: Sequence[Any]) -> Iterator[list[Any]]:
-    """Example leaves at sizes beside the example's of the names that `sizes` leave as they are, where the relations
-    that were `asked` hold: two programs that give the same for the example alone are not the same."""
+def leaves_beside(trial: Trial, sizes: Mapping[str, int], asked: Sequence[Any], captured: Any) -> Iterator[list[Any]]:
+    """Example leaves at sizes beside the example's of the names that `sizes` leave as they are, small ones too, where
+    the relations that were `asked` hold, and those that the program keeps: two programs that give the same for the
+    example alone are not the same."""
     hints = {p.expr.name: at(trial.request, p) for p in trial.places if p.is_plain}
     names = [name for name in trial.names if name not in sizes]
-    for step in (1, 2, 3, -1, -2) if names else ():
-        moved = {**sizes, **{name: hints[name] + step * (1 + i % 2) for i, name in enumerate(names)}}
-        point = trial.point(moved)
-        if any(trial.holds(each, point) is sympy.false for each in asked):
+    here = trial.point({**hints, **sizes})
+    kept = [each.expr for each in captured.guards if trial.holds(each.expr, here) is not sympy.false]
+    steps = [{name: hints[name] + s * (1 + i % 2) for i, name in enumerate(names)} for s in (1, 2, 3, -1, -2)]
+    for moved in (*steps, *({name: size} for name in names for size in (0, 1))) if names else ():
+        there = {**hints, **sizes, **moved}
+        point = trial.point(there)
+        if any(trial.holds(each, point) is sympy.false for each in (*asked, *kept)):
             continue
-        if all(moved[name] >= 0 and trial.allows(name, moved[name]) for name in names):
-            yield trial.narrow(moved)[1]
+        if all(there[n] >= least(captured, trial, n) and trial.allows(n, there[n]) for n in names):
+            yield trial.narrow({**sizes, **{name: there[name] for name in names}})[1]
 
 
 def with_source(guard: Guard, point: Point, source: str) -> Guard:

@@ -416,9 +416,10 @@ def outputs(value: Any, slot: Slot) -> Iterator[torch.Tensor]:
 
 
 def zeros(leaf: Leaf) -> torch.Tensor:
-    """A tensor for a variable that nobody reads yet."""
+    """A tensor for a variable that nobody reads yet: empty where data tell its sizes, which may be those of a body."""
     if leaf.kind == "tensor":
-        return as_real(torch.zeros(leaf.shape, dtype=leaf.dtype))
+        shape: Any = [0 if isinstance(size, NUMBERS) and is_of_data(size) else size for size in leaf.shape]
+        return as_real(torch.zeros(shape, dtype=leaf.dtype))
     return torch.zeros((), dtype=DTYPE_OF[{"int": int, "float": float, "bool": bool}[leaf.kind]])
 
 

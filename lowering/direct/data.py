@@ -22,6 +22,7 @@ from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 from lowering.fold.scope import Check
+from lowering.records.members import tells_by_identity
 from lowering.records.types import tensor_of
 from lowering.tensors.promotion import cast, truth
 
@@ -38,7 +39,8 @@ def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         tracer.scope.binders[symbol] = (tracer.placed(op.Cast(scalar, to=DType.INT64), "item"), True)
         tracer.truths.add(symbol)
         node = SizeNode(tracer.asked, sympy.Ne(symbol, 0), bool, bool(example))
-        return torch.SymBool(node)
+        made = torch.SymBool(node)
+        return node.guard_bool() if tells_by_identity(made, through=True) else made
     if value.dtype.is_integer:
         symbol = tracer.number_of(value)
         if symbol is None:

@@ -20,6 +20,7 @@ from lowering.aten.linear_algebra.products import explicit
 from lowering.capture.guards.comparisons import as_said
 from lowering.capture.guards.met_sizes import put_at_places, within_memory
 from lowering.direct.kernel_sizes.linear_algebra import (
+    attention_of_some,
     least_squares,
     product_added_to,
     reflections,
@@ -506,7 +507,7 @@ KNOWN = {
     "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked_factors,
     "aten::bilinear": bilinear, "aten::linalg_householder_product": reflections, "aten::orgqr": reflections,
     "aten::linalg_tensorinv": tensor_inverse, "aten::linalg_tensorsolve": tensor_solution,
-    "aten::group_norm": in_groups,
+    "aten::group_norm": in_groups, "aten::scaled_dot_product_attention": attention_of_some,
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
     "aten::addbmm": product_added_to, "aten::baddbmm": product_added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,

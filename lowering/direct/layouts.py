@@ -13,7 +13,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from irkit import dims
 from lowering.capture.guards.answers import holds
 from lowering.direct.meta_device.arguments import laid_out
-from lowering.direct.points import are_allowed, number, plain_number
+from lowering.direct.points import number, plain_number, sizes_with
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
@@ -179,8 +179,8 @@ def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str,
     some = list(names)[:MOST]
     for small in sorted(product((None, 0, 1), repeat=len(some)), key=lambda each: len(some) - each.count(None)):
         point = {name: size for name, size in zip(some, small, strict=True) if size is not None}
-        sizes = {**asked.hints, **point}
-        if are_allowed(asked, sizes):
+        sizes = sizes_with(asked, point)
+        if sizes is not None:
             try:
                 same = question(sizes) == answer
             except REFUSED:
@@ -239,9 +239,9 @@ def points_apart(
 
 def differs(tracer: Tracer, question: Callable[[Mapping[str, Any]], Any], answer: Any, point: dict[str, int]) -> bool:
     """Whether a question has another answer at sizes, which torch takes and no condition refuses."""
-    sizes = {**tracer.asked.hints, **point}
+    sizes = sizes_with(tracer.asked, point)
     try:
-        return are_allowed(tracer.asked, sizes) and question(sizes) != answer
+        return sizes is not None and question(sizes) != answer
     except REFUSED:
         return False
 

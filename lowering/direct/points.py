@@ -97,6 +97,23 @@ def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     return are_in_ranges(asked, sizes) and all(holds(each, sizes) is not False for each in conditions_of(asked))
 
 
+def sizes_with(asked: Questions, point: Mapping[str, int]) -> Mapping[str, Any] | None:
+    """Sizes of all names, these among them, which ranges and the conditions kept so far allow: those of the example, or
+    others for the names that the point leaves. None where none of a few is allowed."""
+    sizes = {**asked.hints, **point}
+    if are_allowed(asked, sizes):
+        return sizes
+    broken = [each for each in conditions_of(asked) if holds(each, sizes) is False]
+    beside = {s.name for each in broken for s in each.free_symbols} & asked.ranges.keys() - point.keys()
+    near = dict.fromkeys((1, 2, 3, *(size + step for size in point.values() for step in (0, -1, 1)), MANY))
+    tried = ({**sizes, **dict.fromkeys(beside, each)} for each in near if each >= 0 and beside)
+    return next((each for each in tried if are_allowed(asked, each)), None)
+
+
+MANY = 97
+"""More than other names have."""
+
+
 def move_test(asked: Questions) -> Callable[[Mapping[str, int]], bool]:
     """The same for sizes that differ from those of now in some names, by the sizes of these: what hangs on no name that
     is another is as it is now, and asked once for all sizes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from irkit import dims
+from irkit.core.ir import Port
 from irkit.dims import Range
 from irkit.dims.algebra import line_of
 from irkit.errors import DimensionError
@@ -37,6 +38,7 @@ from lowering.records.dynamic_shapes import (
     with_names,
 )
 from lowering.records.options import ExportOptions
+from lowering.records.types import array_of, as_pairs
 
 UNBOUNDED = 2**40
 
@@ -53,6 +55,13 @@ class Deciding:
     def giving_up(self, module: int) -> Deciding:
         """The same without a module."""
         return Deciding(self.modules - {module}, self.given_up | {module}, self.calls)
+
+
+def numbers_of(value: Any) -> np.ndarray:
+    """The numbers of an example's leaf; complex ones as pairs."""
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    return array_of(as_pairs(value) if value.is_complex() else value)
 
 
 def nothing_around(*_: Any) -> AbstractContextManager[None]:
@@ -95,6 +104,11 @@ class Request:
     deciding: Deciding = attrs.field(factory=Deciding)
     as_eager: bool = False
     around: Callable[..., AbstractContextManager[None]] = nothing_around
+
+    def numbers_held(self, params: Iterable[tuple[Port, Any]]) -> list[np.ndarray]:
+        """What the example, at its own sizes, holds for some inputs."""
+        values = {leaf.name: leaf.value for leaf in self.leaves}
+        return [numbers_of(values[port.name]) for port, _ in params]
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""

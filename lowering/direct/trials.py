@@ -230,7 +230,7 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False, 
     except Alike:
         raise
     except Exception as error:
-        if not larger and not isinstance(error, TypeError):  # a function of torch that takes a bool and no comparison
+        if not larger and not isinstance(error, TypeError) and "SymBool" not in str(error):  # where a bool is taken
             raise
         ran = Ran(partial(run, request, request.hints, known, for_tracer=for_tracer))
         found, places = ran.anew(at_once=True), []
@@ -571,18 +571,20 @@ def numbers_agree(
 ) -> bool:
     """Whether two graphs give the same numbers for the leaves and the state of a run, and at the sizes of `moved`."""
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
+    held = at.request.numbers_held(at.inputs.params)
     fits = len(there.initial_state) + len(known) == len(graph.params) == len(other.params)
-    return fits and same_numbers(graph, other, known, moved, there.initial_state.values(), telling)
+    return fits and same_numbers(graph, other, known, moved, there.initial_state.values(), telling, held)
 
 
 def sizes_beside(found: Found, other: Run, point: Sizes) -> Iterator[Sizes]:
-    """Sizes of the names that a point leaves as they are in the example, which another run there does not refuse: two
-    graphs that give the same for the example alone are not the same."""
-    request, hints = found.run.request, {**found.run.tracer.asked.hints, **point}
-    names = [name for name in request.hints if name not in point]
-    for step in (1, 2, 3, -1, -2) if names else ():
-        sizes = {**hints, **{name: hints[name] + step * (1 + i % 2) for i, name in enumerate(names)}}
-        if all(sizes[name] in request.ranges[name] for name in names) and not guards_refusing(other.guards, sizes):
+    """Sizes of the names that a point leaves as they are in the example, small ones too, which neither another run
+    there refuses nor the first: two graphs that give the same for the example alone are not the same."""
+    hints = {**found.run.tracer.asked.hints, **point}
+    names = [name for name in found.run.request.hints if name not in point]
+    kept = {*found.guards} - {*guards_refusing(found.guards, hints)}
+    steps = [{n: hints[n] + step * (1 + i % 2) for i, n in enumerate(names)} for step in (1, 2, 3, -1, -2)]
+    for sizes in ({**hints, **each} for each in (*steps, *({n: s} for n in names for s in (0, 1)))) if names else ():
+        if all(sizes[n] in found.ranges[n] for n in names) and not guards_refusing((*other.guards, *kept), sizes):
             yield sizes
 
 
@@ -591,9 +593,8 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
     if not allows(found, {**found.run.tracer.asked.hints, **point}):
         return found
     source = getattr(error, "source", "") if isinstance(error, IrkitError) else ""
-    if len(point) == 1:
-        ((name, size),) = point.items()
-        if size == found.ranges[name].lo:
-            return attrs.evolve(found, ranges={**found.ranges, name: Range(size + 1, found.ranges[name].hi)})
+    (name, size), *more = point.items()
+    if not more and size == found.ranges[name].lo:
+        return attrs.evolve(found, ranges={**found.ranges, name: Range(size + 1, found.ranges[name].hi)})
     there = sympy.Not(being_at(point))
     return attrs.evolve(found, guards=(*found.guards, Guard(there, str(there), source)))

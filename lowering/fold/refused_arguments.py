@@ -199,6 +199,24 @@ def little_output_padding(given: Given) -> Iterator[str]:
             yield f"output_padding is {out}, and must be below {max(stride, dilation)}, the stride or dilation"
 
 
+def enough_to_cut(given: Given) -> Iterator[str]:
+    """The check that what a padding below 0 takes away is there, whatever is added at the other end."""
+    shape, pads = given["self"].shape, given["pad"]
+    for axis, pair in enumerate(zip(pads[::2], pads[1::2], strict=True), 1):
+        size, cut = shape[-axis], [min(each, 0) for each in pair if type(each) is int]
+        if type(size) is int and len(cut) == 2 and size + sum(cut) < 0:
+            yield f"{-sum(cut)} elements are taken away of {size}"
+
+
+def labels_enough(given: Given) -> Iterator[str]:
+    """The check that there are as many labels as the lengths of a CTC loss say, of a batch of rows."""
+    targets, lengths = given["targets"], given["target_lengths"]
+    whole = is_tensor(targets) and targets.rank == 2 and isinstance(lengths, list | tuple)
+    numbers = [each for each in lengths if type(each) is int] if whole else []
+    if numbers and type(targets.shape[1]) is int and targets.shape[1] < max(numbers):
+        yield f"there are {targets.shape[1]} labels in a row, and {max(numbers)} are said to be"
+
+
 CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::mm": (one_type("self", "mat2"),), "aten::bmm": (one_type("self", "mat2"),),
     "aten::mv": (one_type("self", "vec"),), "aten::dot": (one_type("self", "tensor"),),
@@ -229,7 +247,8 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::var": (floats,), "aten::std": (floats,), "aten::var_mean": (floats,), "aten::std_mean": (floats,),
     "aten::fill": (held("value"),), "aten::full": (held("fill_value"),), "aten::full_like": (held("fill_value"),),
     "aten::new_full": (held("fill_value"),), "aten::index_fill": (held("value"),),
-    "aten::constant_pad_nd": (held("value"),), "aten::threshold": (held("value"),),
+    "aten::constant_pad_nd": (held("value"), enough_to_cut), "aten::pad": (enough_to_cut,),
+    "aten::ctc_loss": (labels_enough,), "aten::threshold": (held("value"),),
     "aten::hardtanh": (held("min_val", "max_val"),),
     "aten::div": (known_rounding,), "aten::clamp": (some_bound,), "aten::multinomial": (some_draws,),
     "aten::smooth_l1_loss": (loss_width("beta", zero=True),), "aten::huber_loss": (loss_width("delta", zero=False),),

@@ -1,24 +1,68 @@
-"""`n in (1, 2, 4)`: the numbers among which the line that is being run looks for another."""
+"""`n in (1, 2, 4)`: the numbers among which the line that is being run looks for another; and `flag is True`."""
 
 from __future__ import annotations
 
 import ast
 import dis
+import linecache
+import re
 import sys
+import types
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from lowering.records.message_lines import OWN, nodes_around
+from lowering.records.sizes import is_unbacked
 
 MOST = 64
 """Of so many numbers a condition that one is among them can be read."""
 
 
-def members_asked() -> frozenset[int]:
-    """The whole numbers among which the code that called torch or irkit asks, now, whether something is; none where it
-    asks something else."""
+HERE = OWN[-1]
+IDENTITY = re.compile(r"\bis\s+(not\s+)?(True|False)\b")
+
+
+def calling_frame() -> Any:
+    """The frame of the code that called torch or irkit."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN):
         frame = frame.f_back
+    return frame
+
+
+def tells_by_identity(number: Any, through: bool = False) -> bool:
+    """Whether the code that makes a truth asks whether something `is True`, or stands in a file that does where sizes
+    alone tell that truth: no symbol is, so that it is to be Python's own there. Code of torch's does not ask for the
+    model, but where it is looked `through`."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN if through else HERE):
+        frame = frame.f_back
+    if frame is None or not has_identities(frame.f_code):
+        return False
+    symbols = getattr(number.node.expr, "free_symbols", ())
+    return not any(is_unbacked(each.name) for each in symbols) or asks_identity(frame.f_code)
+
+
+@lru_cache(maxsize=1 << 12)
+def has_identities(code: types.CodeType) -> bool:
+    """Whether `is True` or `is False` stands in the file of a code that is not torch's."""
+    file = code.co_filename
+    return not file.startswith(OWN) and any(map(IDENTITY.search, linecache.getlines(file)))
+
+
+@lru_cache(maxsize=1 << 12)
+def asks_identity(code: types.CodeType) -> bool:
+    """Whether a code itself asks whether something `is True`, or `is False`."""
+    steps = [*dis.get_instructions(code)]
+    pairs = pairwise(steps)
+    return any(b.opname == "IS_OP" and a.opname == "LOAD_CONST" and type(a.argval) is bool for a, b in pairs)
+
+
+def members_asked() -> frozenset[int]:
+    """The whole numbers among which the code that called torch or irkit asks, now, whether something is; none where it
+    asks something else."""
+    frame = calling_frame()
     if frame is None or dis.opname[frame.f_code.co_code[frame.f_lasti]] != "CONTAINS_OP":
         return frozenset()
     node = next(reversed(nodes_around(frame)), None)

@@ -41,9 +41,14 @@ def asks_text(frame: Any, *, keys: bool = True) -> bool:
     """Whether a frame makes a text by which the model may decide: neither for a message, nor in torch's own code or
     irkit's, nor, with `keys`, as the key of a module."""
     frame = asking_frame(frame)
-    if frame is None or frame.f_code.co_filename.startswith((*OWN, "<")):
+    if frame is None or frame.f_code.co_filename.startswith(OWN) or is_without_source(frame.f_code.co_filename):
         return False
     return not is_message(frame) and not (keys and chooses_module(frame))
+
+
+def is_without_source(file: str) -> bool:
+    """Whether a file is none, and has no lines by which it could be told what a text is for."""
+    return file.startswith("<") and not linecache.getlines(file)
 
 
 def asking_frame(frame: Any) -> Any:
@@ -120,7 +125,8 @@ def is_part_of_text(node: ast.AST) -> bool:
 def fills_text(frame: Any) -> bool:
     """Whether a frame puts a number into the text of a message by `%`: `"%d rows" % n`."""
     code: types.CodeType = frame.f_code
-    if code.co_filename.startswith((*OWN, "<")) or not dis.opname[code.co_code[frame.f_lasti]].startswith("BINARY"):
+    told = code.co_filename.startswith(OWN) or is_without_source(code.co_filename)
+    if told or not dis.opname[code.co_code[frame.f_lasti]].startswith("BINARY"):
         return False
     node = next(reversed(nodes_around(frame)), None)
     text = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None

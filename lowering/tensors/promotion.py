@@ -249,6 +249,8 @@ def symbolic(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
     if expr.is_integer and not expr.is_Float and not expr.free_symbols & numbers.keys():  # sympy: 0.0 is an integer
         return dim_scalar(dims.dim(expr))
     if expr.is_number:
+        if expr is sympy.zoo:
+            raise Unsupported("a number that is divided by 0, where Python ends with an error")
         return const(np.array(float(dims.number_of(expr, {}))))
     top, bottom = reals.ratio(expr) or reals.fraction(expr)
     if bottom != 1:  # n / 3 is rounded once, n * (1 / 3) twice

@@ -36,6 +36,14 @@ OF_TWO = (
     "min({a}, {b})", "({a} > {b})", "({a} == {b})", "(({a} > 2) & ({b} > 2))", "sum([{a}, {b}])", "max([{a}, {b}, 2])",
     "divmod({a}, {b})[1]", "math.hypot({a}, {b})", "({a} and {b})", "({a} or {b})",
 )  # fmt: skip
+OF_TRUTHS = (
+    "(-({a} > 2))", "(~({a} > 2))", "(({a} > 2) // 2)", "round({a} > 2)", "abs({a} > 3)", "(({a} > 2) ** 2)",
+    "(2 ** ({a} > 2))", "(({a} > 2) == 1)", "(({a} > 2) != 0)", "(({a} > 2) is True)", "(+({a} > 1))",
+    "(({a} > 2) ^ True)", "(1 << ({a} > 2))", "divmod(7, 1 + ({a} > 2))[1]", "float({a} > 2)", "[1, 5][{a} > 2]",
+    "(({a} > 2) / 2)", "(({a} > 2) < 1)", "(3 - ({a} > 2))", "math.floor({a} > 2)", "({a} // (1 + ({a} > 2)))",
+)  # fmt: skip
+"""What truths are as numbers, in programs of seeds from `TRUTHS` on: the programs of others stay as they are."""
+TRUTHS = 1_000_000
 TAKEN = (
     "x * 2 + {a}", "x - {a}", "{a} - x", "x * {a}", "x / ({a} + 9)", "x // 2 + {a}", "torch.where(x > 2, x, {a})",
     "torch.full((2,), {a})", "x.clamp(max={a})", "torch.tensor([{a}, 2]) + x[:1, :2]", "x.add(x, alpha={a})",
@@ -44,19 +52,20 @@ TAKEN = (
 WAYS = ("direct", "torch.export")
 
 
-def number(draw: random.Random, depth: int) -> str:
+def number(draw: random.Random, depth: int, of_one: Sequence[str] = OF_ONE) -> str:
     """The text of a number."""
     if depth == 0 or draw.random() < 0.15:
         return draw.choice(LEAVES)
     if draw.random() < 0.5:
-        return draw.choice(OF_ONE).format(a=number(draw, depth - 1))
-    return draw.choice(OF_TWO).format(a=number(draw, depth - 1), b=number(draw, depth - 1))
+        return draw.choice(of_one).format(a=number(draw, depth - 1, of_one))
+    return draw.choice(OF_TWO).format(a=number(draw, depth - 1, of_one), b=number(draw, depth - 1, of_one))
 
 
 def text_of(seed: int) -> str:
     """The text of a model."""
     draw = random.Random(seed)
-    taken = draw.choice(TAKEN).format(a=number(draw, draw.choice((1, 2, 2, 3))))
+    of_one = OF_ONE if seed < TRUTHS else (*OF_ONE, *OF_TRUTHS)
+    taken = draw.choice(TAKEN).format(a=number(draw, draw.choice((1, 2, 2, 3)), of_one))
     return f"def model(x, y, k, r):\n    return {taken}\n"
 
 

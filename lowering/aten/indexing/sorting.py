@@ -304,7 +304,7 @@ def aten_bucketize(self: Value | Number, boundaries: Value, *, out_int32: bool =
 
 def aten_bincount(self: Value, weights: Value | None = None, minlength: Dim = 0) -> Value:
     """How often each of 0, 1, 2, ... occurs, or the sum of their weights; as many as the largest asks for."""
-    x = cast(self, DType.INT64)
+    x, weights = cast(self, DType.INT64), None if self.shape[0] == 0 else weights  # of nothing torch gives integers
     largest = op.ReduceMax(op.Concat(x, shape_vector((dims.sub(minlength, 1),)), axis=0), keepdims=0)
     dtype = DType.INT64 if weights is None else weights.dtype if weights.dtype.is_float else DType.DOUBLE
     places = op.Range(const(0), op.Add(largest, const(1)), const(1))

@@ -57,7 +57,7 @@ def aten_linalg_diagonal(A: Value, *, offset: Dim = 0, dim1: int = -2, dim2: int
     return aten_diagonal(A, offset, dim1, dim2)
 
 
-def aten_diag(self: Value, diagonal: int = 0) -> Value:
+def aten_diag(self: Value, diagonal: Dim = 0) -> Value:
     """The diagonal of a matrix, or the matrix with that diagonal."""
     return aten_diag_embed(self, diagonal) if self.rank == 1 else aten_diagonal(self, diagonal)
 

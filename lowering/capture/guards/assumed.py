@@ -28,6 +28,7 @@ _NORMS += ("aten::_batch_norm_with_update",)
 _ENDING = frozenset(("aten::native_batch_norm_backward", "aten::batch_norm_backward"))
 """Operators of which torch's kernel ends the process where there is no channel: it divides by their number."""
 _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adaptive_max_pool")
+_PADS = frozenset(("aten::pad", "aten::constant_pad_nd"))
 _TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
@@ -83,6 +84,7 @@ def takes_all_sizes(name: str) -> bool:
         _TRAPEZOIDS,
         _WHOLE,
         SCALED,
+        _PADS,
         ("aten::select", "aten::ctc_loss", "aten::bincount"),
     )
     begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS, CHUNKED)
@@ -116,8 +118,20 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from some_class(node, recorded)
     elif name in SCALED or name.startswith(CHUNKED):
         yield from of_a_product(name, node, recorded)
+    elif name in _PADS:
+        yield from enough_to_cut(node, recorded)
     else:
         yield from something_there(name, node, recorded)
+
+
+def enough_to_cut(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that what a padding below 0 takes away is there, whatever is added at the other end."""
+    pads = node.args[1] if len(node.args) > 1 else node.kwargs["pad"]
+    numbers = [each.meta.get("val") if isinstance(each, Node) else each for each in pads]  # type: ignore[union-attr]
+    for axis, (before, after) in enumerate(zip(numbers[::2], numbers[1::2], strict=True), 1):
+        cut = sum((sympy.Min(over_sizes(expression(each)), 0) for each in (before, after)), sympy.Integer(0))
+        if cut != 0:
+            yield from of_sizes(sympy.Ge(over_sizes(expression(recorded.shape[-axis])) + cut, 0))
 
 
 def what_fits(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
@@ -310,8 +324,8 @@ def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[
 
 
 def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that there are as many indices as rows that they are for, and that these are of the sizes of
-    others, by index_reduce(x, dim, index, rows, ...) and its like."""
+    """The conditions that there are as many indices as rows that they are for, that these are of the sizes of others,
+    and that there is a place for them, by index_reduce(x, dim, index, rows, ...) and its like."""
     names = ("self", "dim", "index", "source")
     given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     index, rows = (given[n].meta.get("val") if isinstance(given.get(n), Node) else None for n in names[2:])
@@ -322,6 +336,9 @@ def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     pairs += [pair for i, pair in enumerate(zip(recorded.shape, rows.shape, strict=False)) if i != axis]
     for size, other in pairs:
         yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
+    whole, count = (over_sizes(expression(each)) for each in (recorded.shape[axis], index.shape[0]))
+    if "index_add" not in str(node.target):  # the others look at the first place of nothing
+        yield from of_sizes(sympy.Or(sympy.Ge(whole, 1), sympy.Eq(count, 0)))
 
 
 def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import operator
@@ -15,6 +16,7 @@ import torch
 
 from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.records.members import tells_by_identity
 
 NUMBERS = (torch.SymInt, torch.SymFloat)
 
@@ -22,7 +24,7 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 @contextmanager
 def divided_numbers() -> Iterator[None]:
     """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `round`, `log` and `exp` of NumPy, which
-    call a method; in which `~n` is a number, and `round(n, -1)` rounds to tens."""
+    call a method; in which `~n` is a number, `round(n, -1)` rounds to tens, and a truth is a number as Python's is."""
     methods = {
         "__divmod__": lambda a, b: (a // b, a % b),
         "__rdivmod__": lambda a, b: (b // a, b % a),
@@ -30,12 +32,10 @@ def divided_numbers() -> Iterator[None]:
         **{name: functools.partialmethod(method_of, name) for name in COMPUTED},
     }
     of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
-    own = {
-        "__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of, "__pow__": power_within,
-    }  # fmt: skip
-    of_both += [(kind, name, floored(method)) for kind, name, method in OWN_FLOORS]
+    own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
     rounding = (torch.SymFloat, "rint", nearest_whole)
-    with replaced_attributes(*of_both, rounding, *((torch.SymInt, name, method) for name, method in own.items())):
+    of_whole = ((torch.SymInt, name, method) for name, method in own.items())
+    with replaced_attributes(*of_both, rounding, *of_whole, *BESIDE_TRUTHS, *OF_TRUTHS):
         yield
 
 
@@ -89,7 +89,6 @@ def is_short(number: float) -> bool:
 
 
 SHORT = 1024.0
-OWN_FLOORS = [(kind, name, vars(kind)[name]) for kind in NUMBERS for name in ("__floordiv__", "__rfloordiv__")]
 
 
 def power_within(n: Any, exponent: Any, modulus: Any = None) -> Any:
@@ -119,6 +118,108 @@ def rounded_whole(n: Any, digits: int | None = None) -> Any:
     return unit * (nearest - tied * (nearest % 2))
 
 
+# ---- truths, which are numbers to Python
+
+
+def is_truth(value: Any) -> bool:
+    """Whether a value is a truth, of Python's or one that sizes and data tell."""
+    return type(value) in (bool, torch.SymBool)
+
+
+def as_number(value: Any) -> Any:
+    """A truth as the 0 or 1 that it is for the example, which is kept as a condition; others as they are."""
+    return int(value) if is_truth(value) else value
+
+
+def beside_truths(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of numbers that takes a truth for what it is to Python: sympy has no arithmetic of truths, and takes
+    none for equal to a number."""
+
+    def handed_on(number: Any, other: Any, *more: Any) -> Any:
+        return own(number, as_number(other), *more)
+
+    return handed_on
+
+
+def told_as_asked(own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A relation, which is Python's own truth in code that asks whether something `is True`."""
+
+    def handed_on(number: Any, other: Any) -> Any:
+        made = own(number, other)
+        return bool(made) if isinstance(made, torch.SymBool) and tells_by_identity(made) else made
+
+    return handed_on
+
+
+def of_number(name: str) -> Callable[..., Any]:
+    """A method of a truth by that of the number that it is."""
+    function = getattr(operator, name, None) or getattr(builtins, name, None) or getattr(math, name)
+
+    def handed_on(truth: Any, *others: Any) -> Any:
+        return function(as_number(truth), *[as_number(each) for each in others])
+
+    return handed_on
+
+
+def of_number_reflected(name: str) -> Callable[[Any, Any], Any]:
+    """The same, of a truth that stands on the right."""
+    function = getattr(operator, name, None) or getattr(builtins, name)
+
+    def handed_on(truth: Any, other: Any) -> Any:
+        return function(as_number(other), as_number(truth))
+
+    return handed_on
+
+
+def between_truths(own: Callable[[Any, Any], Any], numbers: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A method of truths, by `own` beside another truth, by `numbers` beside a number."""
+
+    def handed_on(truth: Any, other: Any) -> Any:
+        return (own if is_truth(other) else numbers)(truth, other)
+
+    return handed_on
+
+
+def unlike(truth: Any, other: Any) -> Any:
+    """Whether one of two truths is true."""
+    return torch.sym_not(OWN_OF_TRUTHS["eq"](truth, other))
+
+
+UNARY = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "float")
+ARITHMETIC = ("floordiv", "truediv", "mod", "pow", "lshift", "rshift", "divmod")
+RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
+OWN_OF_TRUTHS = {name: vars(torch.SymBool)[f"__{name}__"] for name in ("eq", "and", "or")}
+OWN_OF_TRUTHS["xor"] = OWN_OF_TRUTHS["ne"] = unlike
+OF_TRUTHS = (
+    *((torch.SymBool, f"__{name}__", of_number(name)) for name in (*UNARY, *ARITHMETIC, "lt", "le", "gt", "ge")),
+    *((torch.SymBool, f"__r{name}__", of_number_reflected(name)) for name in ARITHMETIC),
+    *(
+        (torch.SymBool, f"__{reflected}{name}__", between_truths(own, of_number(name + "_" * (name in ("and", "or")))))
+        for name, own in OWN_OF_TRUTHS.items()
+        for reflected in (("",) if name in ("eq", "ne") else ("", "r"))
+    ),
+)
+"""What truths have as numbers, by class and name."""
+OTHERWISE: dict[tuple[type, str], Callable[..., Any]] = {(torch.SymInt, "__pow__"): power_within} | {
+    (kind, name): floored(vars(kind)[name]) for kind in NUMBERS for name in ("__floordiv__", "__rfloordiv__")
+}
+BESIDE_TRUTHS = (
+    *(
+        (kind, name, beside_truths(OTHERWISE.get((kind, name)) or vars(kind)[name]))
+        for kind in NUMBERS
+        for each in ("add", "sub", "mul", *ARITHMETIC, "and", "or", "xor")
+        for name in (f"__{each}__", f"__r{each}__")
+        if name in vars(kind)
+    ),
+    *(
+        (kind, f"__{name}__", told_as_asked(beside_truths(vars(kind)[f"__{name}__"])))
+        for kind in NUMBERS
+        for name in RELATIONS
+    ),
+)
+"""What numbers have that vary, by class and name, truths beside them among what they take."""
+
+
 def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """`plain`, but of numbers some of which vary `function`, which gives None where only `plain` will do."""
 
@@ -129,6 +230,18 @@ def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
         return plain(*numbers, **named) if found is None else found
 
     return of_numbers
+
+
+def summed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a function of a list."""
+
+    @functools.wraps(plain)
+    def of_list(numbers: Any) -> Any:
+        every = [*numbers]
+        found = exact_sum(every) if any_varies(every) else None
+        return plain(every) if found is None else found
+
+    return of_list
 
 
 def whole_root(n: Any) -> Any:
@@ -333,6 +446,25 @@ def product_up_to(n: Any) -> Any:
     return torch.tensor(FACTORIALS)[torch.full((1,), place)].sum().item()
 
 
+def exact_sum(numbers: Any) -> Any:
+    """math.fsum of integers, which is exact, or of two numbers, which is rounded once."""
+    every = [*numbers]
+    whole = all(isinstance(each, int | torch.SymInt) for each in every)
+    if not every or not (whole or len(every) == 2) or any(varies(each) and is_of_data(each) for each in every):
+        return None
+    parts: list[Any] = [sum(every)] if whole else every
+    floats: list[Any] = [torch.sym_float(each) for each in parts]
+    return floats[0] if whole else floats[0] + floats[1]
+
+
+def gamma_of_whole(n: Any) -> Any:
+    """math.gamma(n) of a size: the factorial of what is before it."""
+    if not isinstance(n, torch.SymInt) or is_of_data(n) or not has_graph(n):
+        return None
+    made = product_up_to(n - 1)
+    return None if made is None else torch.sym_float(made)
+
+
 def in_radians(x: Any) -> Any:
     """math.radians(x)"""
     degrees: Any = torch.sym_float(x)
@@ -403,6 +535,8 @@ KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
         math.atan2: symbolic(math.atan2, angle),
         math.modf: symbolic(math.modf, split_number),
         math.ldexp: symbolic(math.ldexp, scaled_by_power),
+        math.fsum: summed(math.fsum),
+        math.gamma: symbolic(math.gamma, gamma_of_whole),
         math.factorial: symbolic(math.factorial, product_up_to),
         math.log: symbolic(math.log, logarithm),
         **{

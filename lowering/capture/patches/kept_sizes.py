@@ -23,11 +23,12 @@ from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.functions_of_numbers import KEPT as OF_MATH
 from lowering.capture.patches.functions_of_numbers import MATH, any_varies, has_graph
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.records.members import tells_by_identity
 from lowering.records.torch_internals import export_tracing
 
 FUNCTIONS = (
     "sqrt|isqrt|fabs|log|log2|log10|log1p|exp|sin|cos|tanh|gcd|lcm|comb|perm|radians|fmod|tan|atan|sinh|cosh|expm1|exp2"
-    "|erf|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
+    "|erf|fsum|gamma|remainder|hypot|dist|copysign|isclose|isfinite|atan2|modf|ldexp|factorial"
 )
 ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow|numel)\(")
 """A line that calls what makes numbers of sizes."""
@@ -234,11 +235,21 @@ def builtins_as_in_eager(torchs: Callable[[], Any]) -> Iterator[None]:
 
 @contextmanager
 def kinds_of_export() -> Iterator[None]:
-    """A block in which torch.export gives numbers of the kinds that eager gives."""
+    """A block in which torch.export gives numbers of the kinds that eager gives, and truths of Python's where code
+    asks whether something `is True`."""
     tracing = export_tracing()
     own = partial(builtins_as_in_eager, tracing._override_builtin_ops)
-    with replaced_attributes((tracing, "_override_builtin_ops", own)):
+    with replaced_attributes((tracing, "_override_builtin_ops", own), (torch.Tensor, "item", item_told)):
         yield
+
+
+def item_told(x: torch.Tensor) -> Any:
+    """x.item(), of which a truth is asked for where it is to be Python's own."""
+    made = OWN_ITEM(x)
+    return bool(made) if isinstance(made, torch.SymBool) and tells_by_identity(made) else made
+
+
+OWN_ITEM = torch.Tensor.item
 
 
 def of_one_kind(plain: Callable[..., Any], torchs: Callable[..., Any], *values: Any, **named: Any) -> Any:

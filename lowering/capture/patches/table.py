@@ -204,8 +204,9 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "kinds_of_export",
-        ("torch.export._trace._override_builtin_ops",),
-        "torch.export's own max of an integer and a float is a float, its math.pow of integers an integer",
+        ("torch.export._trace._override_builtin_ops", "torch.Tensor.item"),
+        "torch.export's own max of an integer and a float is a float, its math.pow of integers an integer, and a truth "
+        "that it takes out of a tensor is never True itself",
         "2.13",
         lambda at: at.exports and not at.dynamo,
         lambda at: kinds_of_export(),
@@ -215,9 +216,10 @@ TABLE: tuple[Patch, ...] = (
         (
             "`__divmod__`, `__rdivmod__`, `sqrt`, `log`, ... of torch.SymInt and torch.SymFloat, which have none",
             "`__invert__`, `__round__`, `__pow__` and `bit_length` of torch.SymInt",
-            "`__floordiv__` and `__rfloordiv__` of torch.SymInt and torch.SymFloat",
+            "arithmetic and comparisons of torch.SymInt and torch.SymFloat, and of torch.SymBool",
         ),
-        "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size",
+        "divmod(size, 8) and numpy.sqrt(size) are refused by Python, and round(size, -1) is the size; truths are no "
+        "numbers, nor True itself, and 1 // 0.1 is 10",
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: divided_numbers(),

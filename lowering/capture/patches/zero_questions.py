@@ -46,9 +46,10 @@ BETWEEN = (
 """Files of torch that hand a question on."""
 HANDED = (
     "__torch_function__", "handle_torch_function", "_tensor_min_max", "greatest", "smallest", "extreme", "of_one_kind",
+    "handed_on", "as_number", "unlike", "item_told",
 )  # fmt: skip
 """Functions that hand a question on: of torch, among them what stands for Python's min and max while it exports, and
-those of `lowering.capture.patches.kept_sizes`."""
+those of `lowering.capture.patches.kept_sizes` and `functions_of_numbers`."""
 DIVIDING = str(Path(__file__).with_name("functions_of_numbers.py"))
 """The file of irkit that divides for the model: `divmod(n, m)`, `math.fmod(n, m)`."""
 TEXTS = ("number", "plain_number", "text", "formatted")

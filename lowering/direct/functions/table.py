@@ -43,6 +43,8 @@ OPERATORS: Mapping[Any, Any] = types.MappingProxyType({
     torch.Tensor.diagonal: ATEN.diagonal.default,
     torch.diag_embed: ATEN.diag_embed.default,
     torch.Tensor.diag_embed: ATEN.diag_embed.default,
+    torch.diag: ATEN.diag.default,
+    torch.Tensor.diag: ATEN.diag.default,
     torch.hann_window: ATEN.hann_window.periodic,
     torch.hamming_window: ATEN.hamming_window.periodic_alpha_beta,
     torch.blackman_window: ATEN.blackman_window.periodic,

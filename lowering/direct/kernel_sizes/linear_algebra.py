@@ -53,6 +53,18 @@ def product_added_to(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
             tracer.asked.required(condition)
 
 
+def attention_of_some(tracer: Any, args: Sequence[Any], kwargs: Mapping[str, Any], twins: Any) -> None:
+    """scaled_dot_product_attention(q, k, v): something to look at, by something, where keys have other batches than
+    queries: torch gives of nothing a result with the batches of the queries alone"""
+    q, k, v = (*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs))[:3]
+    batches = [each.shape[:-2] for each in (q, k, v)]
+    if all(len(b) == len(batches[0]) and all(map(dims.same, b, batches[0])) for b in batches):
+        return
+    for size in (*q.shape[:-1], *v.shape):
+        if tracer.asked.decided("ge", size, 1) is not True and not dims.are_numbers((size,)):
+            tracer.asked.required(sympy.Ge(sympy.sympify(size), 1))
+
+
 def unpacked_factors(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """lu_unpack(factors, pivots): as many pivots as the smaller side of a matrix is long, for each of them"""
     factors, pivots = args[:2]

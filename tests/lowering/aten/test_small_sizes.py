@@ -185,3 +185,41 @@ def test_segments_that_do_not_fit_are_refused(unsafe: bool, capture: Any) -> Non
         else:
             with pytest.raises(ContractError, match="stretches"):
                 program(*given)
+
+
+CUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "before": lambda x: torch.nn.functional.pad(x, (0, 0, -2, 2)),
+    "behind": lambda x: torch.nn.functional.pad(x, (0, 0, 1, -3)),
+    "both": lambda x: torch.nn.functional.pad(x, (0, 0, -1, -1)),
+    "by a size": lambda x: torch.nn.functional.pad(x, (0, 0, 1 - x.shape[0] // 2, 2)),
+}
+
+
+@pytest.mark.parametrize("capture", ["torch.export", "direct"])
+@pytest.mark.parametrize("name", CUT)
+def test_more_than_there_is_is_not_cut_whatever_is_added_besides(name: str, capture: Any) -> None:
+    model = CUT[name]
+    program = irkit.to_onnx(model, (torch.randn(5, 3),), dynamic_shapes=({0: "n"},), capture=capture)
+    for rows in (5, 4, 3, 2, 1, 0):
+        x = torch.randn(rows, 3)
+        try:
+            expected = model(x)
+        except RuntimeError:
+            with pytest.raises(IrkitError):
+                program(x)
+            with pytest.raises(IrkitError):
+                irkit.to_onnx(model, (x,), capture=capture)
+            continue
+        assert torch.equal(program(x), expected)
+
+
+def test_what_torch_makes_of_nothing_is_so_or_refused() -> None:
+    """Weights of nothing are counted in integers; there are no labels where lengths say that there are."""
+    nothing = torch.zeros(0, dtype=torch.int64), torch.zeros(0)
+    program = irkit.to_onnx(torch.bincount, nothing, capture="direct")
+    assert program(*nothing).dtype is torch.int64
+    with pytest.raises(IrkitError):
+        irkit.to_onnx(torch.bincount, nothing, capture="torch.export")
+    scores = torch.randn(5, 2, 4).log_softmax(2), torch.ones(2, 0, dtype=torch.int64)
+    with pytest.raises(IrkitError, match="0 labels in a row"):
+        irkit.to_onnx(lambda x, y: torch.nn.functional.ctc_loss(x, y, (5, 5), (2, 2)), scores, capture="torch.export")

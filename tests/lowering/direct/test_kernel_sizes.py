@@ -316,3 +316,19 @@ def test_what_is_added_to_a_product_has_its_sizes(vector: bool) -> None:
         torch.testing.assert_close(program(x), model(x))
     with pytest.raises(irkit.ContractError):
         program(torch.randn(0))
+
+
+def test_attention_to_nothing_by_queries_of_fewer_axes_is_refused() -> None:
+    """Of which torch gives a result without the batch of the keys."""
+
+    def model(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, k)
+
+    program = irkit.to_onnx(model, drawn(((3, 2), (1, 5, 2))), dynamic_shapes=({0: "n"}, {1: "m"}), capture="direct")
+    for n, m in ((3, 5), (1, 1), (4, 2)):
+        given = drawn(((n, 2), (1, m, 2)))
+        torch.testing.assert_close(program(*given), model(*given))
+    for n, m in ((0, 5), (3, 0)):
+        assert model(*drawn(((n, 2), (1, m, 2)))).shape == (n, 2)
+        with pytest.raises(irkit.ContractError):
+            program(*drawn(((n, 2), (1, m, 2))))

@@ -65,3 +65,23 @@ def test_a_view_that_torch_takes_of_all_sizes_is_taken_of_them(model: Model, row
                 program(x)
             continue
         assert program(x).equal(expected)
+
+
+def test_whether_a_part_is_a_view_is_asked_at_sizes_that_other_sizes_must_follow() -> None:
+    """At 2 rows what is written is a view, not a copy, which the condition on `y` hid: 2 rows are allowed only with
+    fewer rows of that than the example has."""
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        columns = torch.zeros(x.shape[1], x.shape[0]).t()
+        columns.copy_(x)
+        if x.shape[0] >= y.shape[0]:
+            columns[1:].reshape(-1).mul_(2)
+        return columns
+
+    shapes = {"x": {0: "n", 1: "m"}, "y": {0: "p"}}
+    program = irkit.to_onnx(model, (torch.randn(4, 4), torch.randn(4, 3)), dynamic_shapes=shapes, capture="direct")
+    for rows in (4, 5, 3):
+        given = torch.randn(rows, 4), torch.randn(1, 3)
+        torch.testing.assert_close(program(*given), model(*given))
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(2, 4), torch.randn(1, 3))

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import irkit
+from tests.support.written_functions import function_of
 
 Model = Callable[[torch.Tensor], Any]
 ROWS = ({0: "n"},)
@@ -135,3 +136,11 @@ def both(x: torch.Tensor) -> torch.Tensor:
 def test_a_message_that_is_looked_at_besides_fixes_the_size() -> None:
     with pytest.raises(irkit.errors.IrkitError, match="works for 4 only"):
         irkit.to_onnx(both, (torch.ones(4, 3),), dynamic_shapes=ROWS, capture="direct")
+
+
+@pytest.mark.parametrize("text", ["len(f'{x.shape[0]}')", "len('%d' % x.shape[0])", "len(str(x.shape[0]))"])
+def test_a_text_in_code_that_stands_in_no_file_fixes_the_size(text: str) -> None:
+    """Of a cell, or of what is executed with its lines in linecache."""
+    function = function_of(f"def f(x):\n    return x * {text}\n", f"<cell {text}>")
+    with pytest.raises(irkit.errors.IrkitError, match="works for 4 only"):
+        irkit.to_onnx(function, (torch.ones(4, 3),), dynamic_shapes=ROWS, capture="direct")

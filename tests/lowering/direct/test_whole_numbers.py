@@ -100,6 +100,12 @@ def counted_ways(x: torch.Tensor) -> torch.Tensor:
     return x * math.factorial(min(x.shape[0], 20)) if math.isfinite(x.shape[0] / 2) else x
 
 
+def summed_and_placed(x: torch.Tensor) -> torch.Tensor:
+    n = x.shape[0]
+    total = math.fsum([n, n + 1, 2]) + math.fsum([n * 0.1, 1e-17]) + math.gamma(min(n, 19) + 1)
+    return torch.diag(x[:, 0], n - 4).sum() + x.diag(n - 5).sum() + x * total
+
+
 def of_types(x: torch.Tensor) -> torch.Tensor:
     n = x.shape[0]
     whole: Any = torch.LongTensor([n, 2])
@@ -109,7 +115,17 @@ def of_types(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     "model",
-    [padded, padded_by_bits, aligned, in_groups, scaled_by_numpy, scaled_by_functions, counted_ways, of_types],
+    [
+        padded,
+        padded_by_bits,
+        aligned,
+        in_groups,
+        scaled_by_numpy,
+        scaled_by_functions,
+        counted_ways,
+        of_types,
+        summed_and_placed,
+    ],
 )
 def test_models_that_compute_sizes_so_vary(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     program = irkit.to_onnx(model, (torch.rand(5, 3),), dynamic_shapes=({0: "n"},))
