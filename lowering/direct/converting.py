@@ -97,7 +97,7 @@ def info_of(func: Any) -> Info:
 MASKS = frozenset(("__and__", "__or__", "__xor__"))
 """Operators on elements, too, which torch does not tag so, and takes apart: into one that gives a new tensor."""
 
-QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm".split())
+QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm hardswish log_sigmoid".split())
 """Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""
 
 KEEPING = frozenset({"aten::roll"})

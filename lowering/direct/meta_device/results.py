@@ -183,6 +183,19 @@ def normalized_batch(x: torch.Tensor, *rest: Any) -> torch.Tensor:
     return x.new_empty(x.shape) if fits else aten.batch_norm.default(x, *rest)
 
 
+def pooled_to(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """What adaptive_avg_pool2d gives of images with pixels that lie in order."""
+    plain = x.is_meta and x.dim() in (3, 4) and x.is_contiguous() and 0 not in x.shape and x.is_floating_point()
+    plain = plain and len(size) == 2 and min(size) >= 0
+    return x.new_empty((*x.shape[:-2], *size)) if plain else aten.adaptive_avg_pool2d.default(x, size)
+
+
+def shares(func: Any, x: torch.Tensor, dim: int, dtype: Any = None) -> torch.Tensor:
+    """What softmax and log_softmax give of numbers that lie in order."""
+    plain = x.is_meta and x.is_contiguous() and x.is_floating_point() and dtype is None and -x.dim() <= dim < x.dim()
+    return x.new_empty(x.shape) if plain else func(x, dim, dtype)
+
+
 def lost_by_class(x: torch.Tensor, classes: torch.Tensor, weight: Any = None, *rest: Any) -> torch.Tensor:
     """What cross_entropy_loss gives of whole numbers for classes, as one number."""
     plain = x.is_meta and x.dim() > 1 and x.is_floating_point() and classes.dtype is torch.int64
@@ -315,7 +328,8 @@ TOLD = {
     aten.linalg_lstsq.default: linalg_lstsq, aten.batch_norm.default: normalized_batch, aten.cat.default: joined,
     **{func: partial(matrix_product, func) for func in (aten.mm.default, aten.bmm.default)}, TABLE: looked_up,
     aten.addmm.default: sum_of_product, aten.arange.default: counted, aten.arange.start: counted,
-    aten.cross_entropy_loss.default: lost_by_class,
+    aten.cross_entropy_loss.default: lost_by_class, aten.adaptive_avg_pool2d.default: pooled_to,
+    **{func: partial(shares, func) for func in (aten.softmax.int, aten.log_softmax.int)},
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 

@@ -208,6 +208,15 @@ def test_a_loss_by_classes_is_told_as_the_cpu_gives_it(data: st.DataObject, kind
 
 
 @given(st.data(), KINDS)
+def test_pools_and_shares_are_told_as_the_cpu_gives_them(data: st.DataObject, kind: Any) -> None:
+    x = drawn(data, data.draw(st.lists(SOME, min_size=1, max_size=5)), data.draw(st.sampled_from((kind, torch.int64))))
+    requires_agreement(aten.adaptive_avg_pool2d.default, x, data.draw(st.lists(SOME, min_size=2, max_size=2)))
+    dim, wider = data.draw(st.integers(-x.dim() - 1, x.dim())), data.draw(st.sampled_from((None, torch.float64)))
+    for operator in (aten.softmax.int, aten.log_softmax.int):
+        requires_agreement(operator, x, dim, wider)
+
+
+@given(st.data(), KINDS)
 def test_attention_is_told_as_the_cpu_gives_it(data: st.DataObject, kind: Any) -> None:
     batch = data.draw(st.lists(SOME, max_size=2))
     long, other, width, out = (data.draw(SOME) for _ in range(4))
