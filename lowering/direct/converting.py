@@ -63,13 +63,14 @@ class Info:
         self.writes = storage.written_arguments(func)
         self.reshapes = storage.reshapes_in_place(func)
         composite = func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
-        self.aliases = composite or any(r.alias_info is not None for r in schema.returns)
+        name = schema.name.removeprefix("aten::")
+        may_be = composite and name not in MASKS
+        self.aliases = may_be or any(r.alias_info is not None for r in schema.returns)
         self.names = [a.name for a in schema.arguments]
         self.device = "device" in self.names
         self.draws = torch.Tag.nondeterministic_seeded in func.tags
-        name = schema.name.removeprefix("aten::")
         alone = len(schema.returns) == 1 and not self.aliases and not self.writes
-        self.pointwise = alone and torch.Tag.pointwise in func.tags
+        self.pointwise = alone and (torch.Tag.pointwise in func.tags or name in MASKS)
         self.quick = self.pointwise or name in QUICK
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
         tagged = any(tag in func.tags for tag in tags) and func not in TOLD
@@ -93,7 +94,10 @@ def info_of(func: Any) -> Info:
     return Info(func)
 
 
-QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm".split())
+MASKS = frozenset(("__and__", "__or__", "__xor__"))
+"""Operators on elements, too, which torch does not tag so, and takes apart: into one that gives a new tensor."""
+
+QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm hardswish log_sigmoid".split())
 """Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""
 
 KEEPING = frozenset({"aten::roll"})

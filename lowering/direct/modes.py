@@ -123,14 +123,15 @@ class OfTracer:
 class Above(OfTracer, ProxyTorchDispatchMode):
     """Meets operators above autograd, before torch takes composite ones apart.
 
-    torch lets only three classes of mode that high, so this derives from one of them, and uses nothing of it.
+    torch lets only three classes of mode that high, so this derives from one, and begins otherwise: that loads dynamo.
     """
 
     _mode_key = torch._C._TorchDispatchModeKey.PROXY
 
     def __init__(self, tracer: Tracer) -> None:
         OfTracer.__init__(self, tracer)
-        ProxyTorchDispatchMode.__init__(self, None, "symbolic", pre_dispatch=True)  # pyright: ignore[reportArgumentType]
+        TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
+        self.enter_stack, self.pre_dispatch = [], True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -206,7 +206,7 @@ def require_sizes(
     keep: Callable[..., None] = require,
 ) -> None:  # fmt: skip
     """Keeps what an operator requires of sizes; it is run at others only where that does not go without saying."""
-    if info.pointwise or func._schema.name in MASKS:
+    if info.pointwise:
         given, named = operands(tracer, func, args, kwargs)
         require_broadcast(tracer, leaves_of((*given, *named.values())))
     elif (place := MAKING.get(func._schema.name)) is not None and len(args) > place and not info.writes:
@@ -215,10 +215,6 @@ def require_sizes(
         refuse_untaken(Elsewhere(tracer, func, args, kwargs, results, info.device))
     else:
         keep(tracer, func, args, kwargs, results, info.device)
-
-
-MASKS = frozenset(("aten::__and__", "aten::__or__", "aten::__xor__"))
-"""Operators on elements, too, which torch does not tag so."""
 
 
 MAKING = {

@@ -13,7 +13,6 @@ import numpy as np
 import sympy
 import torch
 from pyrsistent import pmap
-from torch import compiler
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
@@ -35,6 +34,7 @@ from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.torch_settings import RECORDS
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
+from lowering.capture.patches.fresh_dynamo import nothing_compiled
 from lowering.capture.patches.kept_sizes import Shape
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
@@ -191,7 +191,7 @@ def run_once(
         )
         blocks.enter_context(torch.set_grad_enabled(training.records))
         by_python = blocks.enter_context(generator_kept(parts.run_torch_alone))
-        blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
+        blocks.enter_context(nothing_compiled())
         blocks.enter_context(follow_modules(tracer, parts.paths, parts.are_compiled))
         blocks.enter_context(reuse_equal_modules(tracer, parts.around))
         blocks.enter_context(request.around(tracer, request))

@@ -1,4 +1,5 @@
-"""Exports that know nothing of what dynamo compiled before, and of which it remembers nothing afterwards.
+"""Runs in which dynamo compiles nothing, and exports that know nothing of what it compiled before, and of which it
+remembers nothing afterwards.
 
 torch.cond, while_loop, scan and their like are compiled by dynamo, when a model runs as when it is exported. It asks of
 what it compiled before whether it fits, and these questions become guards of the program; and it remembers which sizes
@@ -7,19 +8,90 @@ have changed. So a model that ran, or was exported, at other sizes would be expo
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
+from torch import compiler
 
 from lowering.records.torch_internals import C, dynamo_frames, dynamo_module
 
 REGIONS = tuple(str(Path(torch.__file__).parent / each) for each in ("_higher_order_ops", "nn/attention"))
 """Where torch's own functions stand that call dynamo for what a region holds."""
+
+
+@contextmanager
+def nothing_compiled() -> Iterator[None]:
+    """A block in which what was given to torch.compile runs as it is written, and dynamo remembers nothing of it.
+
+    To load dynamo takes longer than to export a small model, which has no use for it. So it is told where it is there,
+    and else as soon as something loads it.
+    """
+    with ExitStack() as blocks:
+
+        def tell() -> None:
+            blocks.enter_context(compiler.set_stance("force_eager"))
+
+        if DYNAMO in sys.modules:
+            tell()
+        else:
+            finder = Awaited(tell)
+            sys.meta_path.insert(0, finder)
+            blocks.callback(finder.leave)
+        yield
+
+
+DYNAMO = "torch._dynamo"
+
+
+class Awaited(MetaPathFinder):
+    """Finds dynamo where Python does, and calls `then` once it is loaded."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then = then
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where dynamo stands; None for any other module."""
+        if fullname != DYNAMO:
+            return None
+        self.leave()
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = Telling(spec.loader, self.then)
+        return spec
+
+    def leave(self) -> None:
+        """Takes it from where Python looks for modules."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+class Telling(Loader):
+    """Loads a module as another loader does, as which it leaves that behind, and then calls `then`."""
+
+    def __init__(self, loader: Loader, then: Callable[[], None]) -> None:
+        self.loader, self.then = loader, then
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """What the other one makes."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the code of the module."""
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        self.then()
 
 
 @contextmanager

@@ -121,12 +121,88 @@ def normalized_groups(x: torch.Tensor, groups: int, weight: Any = None, bias: An
 
 
 def multiplied(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
-    """What linear gives of rows that lie in order; torch's own way takes twenty times as long."""
-    plain = x.is_meta and x.dim() > 1 and weight.dim() == 2 and x.is_contiguous()
+    """What linear gives of rows; torch's own way takes twenty times as long."""
+    plain = x.is_meta and x.dim() > 1 and weight.dim() == 2
     plain = plain and x.shape[-1] == weight.shape[1] and x.dtype is weight.dtype
     fits = bias is None or (bias.shape == weight.shape[:1] and bias.dtype is x.dtype)
     made = plain and fits
     return x.new_empty((*x.shape[:-1], weight.shape[0])) if made else aten.linear.default(x, weight, bias)
+
+
+def matrix_product(func: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """What mm and bmm give, which the meta device asks some fifty questions before."""
+    rank = 2 if func is aten.mm.default else 3
+    fits = x.is_meta and x.dim() == y.dim() == rank and x.dtype is y.dtype
+    fits = fits and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2]
+    return x.new_empty((*x.shape[:-1], y.shape[-1])) if fits else func(x, y)
+
+
+def sum_of_product(bias: torch.Tensor, x: torch.Tensor, y: torch.Tensor, **named: Any) -> torch.Tensor:
+    """What addmm gives, for which the meta device multiplies, and adds."""
+    fits = x.is_meta and x.dim() == y.dim() == 2 and x.shape[1] == y.shape[0] and x.dtype is y.dtype is bias.dtype
+    row = bias.dim() == 1 and bias.shape[0] == y.shape[-1]
+    return x.new_empty((x.shape[0], y.shape[1])) if fits and row else aten.addmm.default(bias, x, y, **named)
+
+
+def joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    """What cat gives of tensors of one rank and element type, which lies in order if one of them has its channels not
+    last."""
+    first, rank = tensors[0], tensors[0].dim()
+    plain = all(t.is_meta and t.dim() == rank and t.dtype is first.dtype for t in tensors)
+    ordered = rank not in (4, 5) or any(t.is_contiguous() or t.stride(-1) < t.stride(1) for t in tensors)
+    nothing = rank == 1 and any(t.shape[0] == 0 for t in tensors)
+    if not (plain and ordered and rank and -rank <= dim < rank) or nothing:
+        return aten.cat.default(tensors, dim)
+    axis, sizes = dim % rank, list(first.shape)
+    sizes[axis] = sum(t.shape[axis] for t in tensors)
+    rest = {(*t.shape[:axis], *t.shape[axis + 1 :]) for t in tensors}
+    return first.new_empty(sizes) if len(rest) == 1 else aten.cat.default(tensors, dim)
+
+
+def counted(*ends: Any, **named: Any) -> torch.Tensor:
+    """What arange gives of whole numbers."""
+    start, end = ends if len(ends) == 2 else (0, *ends)
+    kind, plain = named.get("dtype") or torch.int64, type(start) is int and type(end) is int
+    if plain and end >= start and kind is not torch.bool and named.get("layout") in (None, torch.strided):
+        return torch.empty((end - start,), dtype=kind, device=named.get("device"))
+    return (aten.arange.start if len(ends) == 2 else aten.arange.default)(*ends, **named)
+
+
+def looked_up(weight: torch.Tensor, places: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+    """What embedding gives."""
+    plain = weight.is_meta and weight.dim() == 2 and places.dtype in (torch.int64, torch.int32)
+    return weight.new_empty((*places.shape, weight.shape[1])) if plain else TABLE(weight, places, *rest, **named)
+
+
+def normalized_batch(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """What batch_norm gives of what lies in order, which the meta device computes by thirty operators."""
+    given = [each for each in rest[:4] if each is not None]
+    known = (rest[2] is None) == (rest[3] is None) and (rest[4] or rest[2] is not None)
+    plain = known and x.is_meta and x.dim() > 1 and x.is_contiguous() and 0 not in x.shape and x.is_floating_point()
+    fits = plain and all(each.shape == x.shape[1:2] and each.dtype is x.dtype for each in given)
+    return x.new_empty(x.shape) if fits else aten.batch_norm.default(x, *rest)
+
+
+def pooled_to(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """What adaptive_avg_pool2d gives of images with pixels that lie in order."""
+    plain = x.is_meta and x.dim() in (3, 4) and x.is_contiguous() and 0 not in x.shape and x.is_floating_point()
+    plain = plain and len(size) == 2 and min(size) >= 0
+    return x.new_empty((*x.shape[:-2], *size)) if plain else aten.adaptive_avg_pool2d.default(x, size)
+
+
+def shares(func: Any, x: torch.Tensor, dim: int, dtype: Any = None) -> torch.Tensor:
+    """What softmax and log_softmax give of numbers that lie in order."""
+    plain = x.is_meta and x.is_contiguous() and x.is_floating_point() and dtype is None and -x.dim() <= dim < x.dim()
+    return x.new_empty(x.shape) if plain else func(x, dim, dtype)
+
+
+def lost_by_class(x: torch.Tensor, classes: torch.Tensor, weight: Any = None, *rest: Any) -> torch.Tensor:
+    """What cross_entropy_loss gives of whole numbers for classes, as one number."""
+    plain = x.is_meta and x.dim() > 1 and x.is_floating_point() and classes.dtype is torch.int64
+    plain = plain and classes.shape == x.shape[:1] + x.shape[2:] and 0 not in x.shape
+    fits = weight is None or (weight.shape == x.shape[1:2] and weight.dtype is x.dtype)
+    alone = not rest or rest[0] in (1, 2)
+    return x.new_empty(()) if plain and fits and alone else aten.cross_entropy_loss.default(x, classes, weight, *rest)
 
 
 def lost(func: Any, x: torch.Tensor, y: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -179,17 +255,20 @@ def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> 
 
 
 def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False, **rest: Any) -> Any:
-    """What scaled_dot_product_attention gives, by the two products that it is made of; torch's own way takes forty
-    times as long."""
+    """What scaled_dot_product_attention gives, by the sizes of the two products that it is made of; torch's own way
+    takes a hundred times as long."""
     own = (*(each.dtype for each in (q, k, v)), *(() if mask is None or mask.dtype is torch.bool else (mask.dtype,)))
-    plain = min(q.dim(), k.dim(), v.dim()) > 2 and len({*own}) == 1 and 0 not in (*q.shape, *k.shape, *v.shape)
-    if not plain or dropout or rest.get("enable_gqa"):
+    plain = min(q.dim(), k.dim(), v.dim()) > 2 and len({*own}) == 1 and not (causal and mask is not None)
+    fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    if 0 in (*q.shape, *k.shape, *v.shape):  # for which torch asks next to nothing
+        alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and 0 not in (*q.shape[-2:], *k.shape[-2:], *v.shape[-2:])
+        plain = plain and alike and mask is None
+    if not (plain and fits) or dropout or rest.get("enable_gqa"):
         return ATTENTION(q, k, v, mask, dropout, causal, **rest)
-    scores = q @ k.transpose(-2, -1)
+    scores = (*torch.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2])
     if mask is not None:
-        torch._check(not causal, lambda: "a mask is given, and is_causal")
-        mask.expand(scores.shape)
-    return scores @ v
+        mask.expand(scores)
+    return q.new_empty((*torch.broadcast_shapes(scores[:-2], v.shape[:-2]), q.shape[-2], v.shape[-1]))
 
 
 def in_order(x: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
@@ -215,7 +294,7 @@ def in_order_steps(x: torch.Tensor) -> tuple[int, ...]:
 
 
 aten = torch.ops.aten
-ATTENTION = aten.scaled_dot_product_attention.default
+ATTENTION, TABLE = aten.scaled_dot_product_attention.default, aten.embedding.default
 STATISTICS = {
     aten.native_batch_norm.default: 4, aten._native_batch_norm_legit.default: 4,
     aten._native_batch_norm_legit_functional.default: 4, aten._native_batch_norm_legit.no_stats: None,
@@ -246,7 +325,11 @@ TOLD = {
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
     aten.fractional_max_pool3d.default: pooled, ATTENTION: attended, aten.pixel_unshuffle.default: unshuffled,
     aten.contiguous.default: in_order, aten.multilabel_margin_loss.default: margins,
-    aten.linalg_lstsq.default: linalg_lstsq,
+    aten.linalg_lstsq.default: linalg_lstsq, aten.batch_norm.default: normalized_batch, aten.cat.default: joined,
+    **{func: partial(matrix_product, func) for func in (aten.mm.default, aten.bmm.default)}, TABLE: looked_up,
+    aten.addmm.default: sum_of_product, aten.arange.default: counted, aten.arange.start: counted,
+    aten.cross_entropy_loss.default: lost_by_class, aten.adaptive_avg_pool2d.default: pooled_to,
+    **{func: partial(shares, func) for func in (aten.softmax.int, aten.log_softmax.int)},
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 
