@@ -41,12 +41,13 @@ META = torch.device("meta")
 
 class Info:
     """What is known of an operator for every call: what it writes, whether its results may share memory, whether it
-    takes a device, whether it draws random numbers."""
+    takes a device, whether it draws random numbers, whether a result lies in memory as most operands do."""
 
     __slots__ = (
         "aliases",
         "device",
         "draws",
+        "lies_alike",
         "masked",
         "names",
         "pointwise",
@@ -72,6 +73,7 @@ class Info:
         alone = len(schema.returns) == 1 and not self.aliases and not self.writes
         self.pointwise = alone and (torch.Tag.pointwise in func.tags or name in MASKS)
         self.quick = self.pointwise or name in QUICK
+        self.lies_alike = self.pointwise and "memory_format" not in self.names
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
         tagged = any(tag in func.tags for tag in tags) and func not in TOLD
         self.sized_by_data = tagged or (name in SIZED_BY_DATA and schema.overload_name not in BY_NUMBERS)

@@ -37,7 +37,7 @@ from lowering.direct.examples import is_quickly_told
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.layouts import QUESTIONS, settle_sharing, settle_view
-from lowering.direct.meta_device.arguments import lying_as
+from lowering.direct.meta_device.arguments import lying_as, of_elements
 from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of, symbols_of_data
 from lowering.direct.requirements import (
@@ -89,7 +89,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         if found is not None:
             return found
     tracer.asked.told.clear()
-    if info.quick and all_in_order(tracer, (args, tuple(kwargs.values()))):
+    if info.quick and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
             return found
@@ -183,7 +183,8 @@ def all_in_order(tracer: Tracer, given: Any) -> bool:
 
 
 def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], met: Met | None) -> Any:
-    """The result of an operator whose layout is known beforehand; None where its type does not tell all."""
+    """The result of an operator of which the layout follows from its type and those of its operands; None where its
+    type does not tell all."""
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     made = apply_converter(tracer, func, value_args, value_kwargs, None, args, kwargs)
     if isinstance(made, Decomposed):
@@ -191,7 +192,8 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     if not isinstance(made, Value) or made.dtype not in TORCH or any(map(has_fresh, made.shape)):
         return None
     sizes = [d if type(d) is int else tracer.asked.hint(d) for d in made.shape]
-    twin = torch.empty(sizes, dtype=TORCH[made.dtype], device=META)
+    given = [tracer.handle(t).twin for t in tensors_in((args, tuple(kwargs.values())))]
+    twin = of_elements(sizes, TORCH[made.dtype], given if info_of(func).lies_alike else ())
     name = tracer.name(func)
     (value,) = settle_results(tracer, func, [made], [twin], name, value_args)
     require_sizes(tracer, func, info_of(func), args, kwargs, [value])
@@ -471,8 +473,9 @@ def laid_out(
     """How the results of an operator lie in memory that the run before a trial has met already; None where torch does
     not tell, or tells other sizes."""
     sizes = [[tracer.asked.hint(d) for d in value.shape] for value in results]
-    if info.quick and all(h.twin.is_contiguous() for h in met.handles):
-        twins: Any = torch.empty(sizes[0], dtype=TORCH[results[0].dtype], device=META)
+    if info.quick and (info.lies_alike or all(h.twin.is_contiguous() for h in met.handles)):
+        given = [h.twin for h in met.handles] if info.lies_alike else ()
+        twins: Any = of_elements(sizes[0], TORCH[results[0].dtype], given)
     else:
         twins = twins_of(tracer, met.func, info, args, kwargs)
     flat = as_list(twins)

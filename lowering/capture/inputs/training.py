@@ -257,14 +257,25 @@ def contents_kept(module: torch.nn.Module, training: Training) -> AbstractContex
 
 @contextmanager
 def tensors_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
-    """A block after which tensors hold the numbers that they held before."""
+    """A block after which tensors hold the numbers that they held before. Those that still do are not written: programs
+    that were made of them would take them for changed."""
     before = [(tensor, tensor.detach().clone()) for tensor in tensors]
     try:
         yield
     finally:
         with torch.no_grad():
             for tensor, content in before:
-                tensor.copy_(content)
+                if not have_same_bits(tensor, content):
+                    tensor.copy_(content)
+
+
+def have_same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors hold the very same numbers, which NaN is to itself here; False where that cannot be seen."""
+    try:
+        plain = (each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1) for each in (one, other))
+        return torch.equal(*(each.view(torch.uint8) for each in plain))
+    except (NotImplementedError, RuntimeError, TypeError):  # sparse or quantized tensors, and those without numbers
+        return False
 
 
 def with_parts(held: Iterable[Any]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import torch
+from torch._prims_common import compute_elementwise_output_strides
 
 
 @attrs.frozen
@@ -39,6 +40,14 @@ def order_of(twin: torch.Tensor) -> tuple[int, ...]:
 def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """A tensor of another shape whose axes lie in memory in the order of a twin's."""
     return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
+
+
+def of_elements(sizes: Sequence[int], dtype: torch.dtype, given: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What an operator on elements gives for tensors: new, and laid out as most of these are."""
+    if all(each.is_contiguous() for each in given):
+        return torch.empty(sizes, dtype=dtype, device="meta")
+    steps = compute_elementwise_output_strides(*[each.expand(sizes) for each in given])
+    return torch.empty_strided(sizes, steps, dtype=dtype, device="meta")
 
 
 def lying_as(twin: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:

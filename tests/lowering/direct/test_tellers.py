@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
+from lowering.direct.meta_device.arguments import of_elements
 from lowering.direct.meta_device.results import LOSSES, RECURRENT, RESIZING, TOLD
 from lowering.direct.points import symbol_value
 from tests.support.python_calls import python_calls
@@ -230,6 +231,16 @@ def test_attention_is_told_as_the_cpu_gives_it(data: st.DataObject, kind: Any) -
     values = operand(data.draw(st.sampled_from((other, other, 2))), out)
     args = operand(long, width), keys, values, mask, 0.0, data.draw(st.booleans())
     requires_agreement(aten.scaled_dot_product_attention.default, *args)
+
+
+@given(st.data())
+def test_elements_lie_as_the_cpu_lays_them(data: st.DataObject) -> None:
+    shape = data.draw(st.lists(SIZES, max_size=4))
+    operands = [drawn(data, [data.draw(st.sampled_from((n, n, 1))) for n in shape]) for _ in range(3)]
+    twins = [each.to("meta") for each in operands]
+    made, shown = torch.addcmul(*operands), torch.addcmul(*twins)
+    told = of_elements(made.shape, made.dtype, twins)
+    assert outcome(lambda: told) in (outcome(lambda: made), outcome(lambda: shown))
 
 
 @pytest.mark.parametrize("packet", list(RESIZING), ids=str)

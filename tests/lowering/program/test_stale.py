@@ -25,6 +25,7 @@ from irkit.errors import IrkitError, StaleError
 from irkit.onnx.sessions import session
 from irkit.rewriting.face import rewrite
 from lowering import lower
+from lowering.capture.inputs.training import tensors_kept
 from passes import optimize
 from passes.precision import Precision
 from tests.tables.rules import RULES
@@ -389,3 +390,43 @@ def test_constants_that_a_rule_computes_refuse_once_what_they_are_computed_of_ha
 
 def test_the_errors_of_changed_contents_are_irkits() -> None:
     assert issubclass(StaleError, IrkitError) and irkit.StaleError is StaleError
+
+
+class Remembers(torch.nn.Module):
+    """Computes a bias once, and keeps it in a dict of its own, as timm's TinyViT does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(LARGE, LARGE))
+        self.known: dict[str, torch.Tensor] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if "bias" not in self.known:
+            self.known["bias"] = self.weight.sin()
+        return x @ self.known["bias"]
+
+
+def test_a_program_that_is_checked_is_not_changed_by_that() -> None:
+    """The model runs beside the program then, and what it keeps outside its buffers is put back where it was written:
+    of a tensor that was not, the program would refuse the content from then on."""
+    module = Remembers().eval()
+    with torch.no_grad():
+        module(X)
+    program = irkit.to_onnx(module, (X,), dynamic_shapes=({0: "n"},))
+    for _ in range(2):
+        assert program.check(2)
+    torch.testing.assert_close(program(X), module(X))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.complex64, torch.float8_e4m3fn, torch.bool])
+def test_tensors_that_were_not_written_are_not_written_back(kind: torch.dtype) -> None:
+    held = torch.tensor([0.0, -1.0, float("nan"), 3.0]).to(kind)
+    turned = torch.ones(2, 3).t().to(kind)
+    before = held._version, turned._version
+    with tensors_kept([held, turned]):
+        pass
+    assert (held._version, turned._version) == before
+    content = held.clone()
+    with tensors_kept([held]):
+        held.zero_()
+    assert held.view(torch.uint8).tolist() == content.view(torch.uint8).tolist()
