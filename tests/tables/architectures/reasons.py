@@ -98,6 +98,13 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         "computes it, of a smaller Mask R-CNN; of this one it takes too long here",
     ),
     (
+        r"quantized_resnext101_64x4d$",
+        "differ by more than",
+        "irkit",
+        "resnet.py:86 adds integers and rounds what they stand for: in one of three calls one of 30 results is 0.0018 "
+        "off, as where an integer before it is one step other than by torch's kernel; which one was not found",
+    ),
+    (
         r"ASAPooling$",
         "sparse_compressed_tensor",
         "irkit",
