@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -44,7 +45,7 @@ def nothing_compiled() -> Iterator[None]:
         else:
             finder = Awaited(tell)
             sys.meta_path.insert(0, finder)
-            blocks.callback(finder.leave)
+            blocks.callback(finder.forget)
         yield
 
 
@@ -52,10 +53,10 @@ DYNAMO = "torch._dynamo"
 
 
 class Awaited(MetaPathFinder):
-    """Finds dynamo where Python does, and calls `then` once it is loaded."""
+    """Finds dynamo where Python does, and calls `then` once it is loaded, until it shall forget that."""
 
     def __init__(self, then: Callable[[], None]) -> None:
-        self.then = then
+        self.then: Callable[[], None] | None = then
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -64,9 +65,9 @@ class Awaited(MetaPathFinder):
         if fullname != DYNAMO:
             return None
         self.leave()
-        spec = PathFinder.find_spec(fullname, path)
+        spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = Telling(spec.loader, self.then)
+            spec.loader = Telling(spec.loader, self)
         return spec
 
     def leave(self) -> None:
@@ -74,12 +75,22 @@ class Awaited(MetaPathFinder):
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
+    def forget(self) -> None:
+        """The same, and calls nothing any more: another thread may be loading dynamo still."""
+        self.leave()
+        self.then = None
+
+    def loaded(self) -> None:
+        """Calls `then`."""
+        if self.then is not None:
+            self.then()
+
 
 class Telling(Loader):
-    """Loads a module as another loader does, as which it leaves that behind, and then calls `then`."""
+    """Loads a module as another loader does, as which it leaves that behind, and then tells a finder."""
 
-    def __init__(self, loader: Loader, then: Callable[[], None]) -> None:
-        self.loader, self.then = loader, then
+    def __init__(self, loader: Loader, finder: Awaited) -> None:
+        self.loader, self.finder = loader, finder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """What the other one makes."""
@@ -91,7 +102,7 @@ class Telling(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
         self.loader.exec_module(module)
-        self.then()
+        self.finder.loaded()
 
 
 @contextmanager

@@ -221,5 +221,6 @@ def test_what_torch_makes_of_nothing_is_so_or_refused() -> None:
     with pytest.raises(IrkitError):
         irkit.to_onnx(torch.bincount, nothing, capture="torch.export")
     scores = torch.randn(5, 2, 4).log_softmax(2), torch.ones(2, 0, dtype=torch.int64)
+    lengths: Any = (5, 5), (2, 2)
     with pytest.raises(IrkitError, match="0 labels in a row"):
-        irkit.to_onnx(lambda x, y: torch.nn.functional.ctc_loss(x, y, (5, 5), (2, 2)), scores, capture="torch.export")
+        irkit.to_onnx(lambda x, y: torch.nn.functional.ctc_loss(x, y, *lengths), scores, capture="torch.export")
