@@ -73,7 +73,7 @@ class Info:
         alone = len(schema.returns) == 1 and not self.aliases and not self.writes
         self.pointwise = alone and (torch.Tag.pointwise in func.tags or name in MASKS)
         self.quick = self.pointwise or name in QUICK
-        self.lies_alike = self.pointwise and "memory_format" not in self.names
+        self.lies_alike = self.pointwise and "memory_format" not in self.names and name not in ORDERING
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
         tagged = any(tag in func.tags for tag in tags) and func not in TOLD
         self.sized_by_data = tagged or (name in SIZED_BY_DATA and schema.overload_name not in BY_NUMBERS)
@@ -98,6 +98,9 @@ def info_of(func: Any) -> Info:
 
 MASKS = frozenset(("__and__", "__or__", "__xor__"))
 """Operators on elements, too, which torch does not tag so, and takes apart: into one that gives a new tensor."""
+
+ORDERING = frozenset(("masked_fill", "mvlgamma", "threshold_backward"))
+"""Operators on elements whose result lies as one operand does, or in order, however the others lie."""
 
 QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm hardswish log_sigmoid".split())
 """Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""

@@ -44,7 +44,8 @@ def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 def of_elements(sizes: Sequence[int], dtype: torch.dtype, given: Sequence[torch.Tensor]) -> torch.Tensor:
     """What an operator on elements gives for tensors: new, and laid out as most of these are."""
-    if all(each.is_contiguous() for each in given):
+    told = tuple(sizes)  # the step of an axis of one element may be any, and is that of others where it is stretched
+    if all(each.is_contiguous() and (tuple(each.shape) == told or 1 not in each.shape) for each in given):
         return torch.empty(sizes, dtype=dtype, device="meta")
     steps = compute_elementwise_output_strides(*[each.expand(sizes) for each in given])
     return torch.empty_strided(sizes, steps, dtype=dtype, device="meta")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
+from lowering.direct.converting import info_of
 from lowering.direct.meta_device.arguments import of_elements
 from lowering.direct.meta_device.results import LOSSES, RECURRENT, RESIZING, TOLD
 from lowering.direct.points import symbol_value
@@ -241,6 +243,44 @@ def test_elements_lie_as_the_cpu_lays_them(data: st.DataObject) -> None:
     made, shown = torch.addcmul(*operands), torch.addcmul(*twins)
     told = of_elements(made.shape, made.dtype, twins)
     assert outcome(lambda: told) in (outcome(lambda: made), outcome(lambda: shown))
+
+
+def operators_on_elements() -> list[Any]:
+    """The operators whose result is told to lie as their operands do."""
+    found: list[Any] = []
+    for packet in (getattr(aten, name) for name in dir(aten)):
+        for name in packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ():
+            with suppress(RuntimeError):  # some are of numbers alone, and none to torch
+                each = getattr(packet, name)
+                found += [each] if info_of(each).lies_alike else []
+    return found
+
+
+GIVEN: dict[str, Any] = {"int": 1, "number": 1, "float": 1.0, "bool": True, "str": "none"}
+"""What operators on elements are given beside tensors, by type."""
+
+
+@settings(max_examples=400)
+@given(st.data(), st.sampled_from(operators_on_elements()))
+def test_results_on_elements_lie_as_the_cpu_lays_them(data: st.DataObject, operator: Any) -> None:
+    shape = data.draw(st.lists(SIZES, min_size=2, max_size=4))
+    kind = data.draw(st.sampled_from((torch.float32, torch.int64, torch.bool)))
+    args: list[Any] = []
+    for argument in operator._schema.arguments:
+        if argument.kwarg_only or (argument.has_default_value() and str(argument.type) != "Tensor"):
+            break
+        if str(argument.type) in ("Tensor", "Optional[Tensor]"):
+            masking = argument.name in ("condition", "mask")
+            sizes = [data.draw(st.sampled_from((n, n, 1))) for n in shape]
+            args.append(drawn(data, sizes, torch.bool if masking else kind))
+        else:
+            args.append(GIVEN.get(str(argument.type), 1))
+    tensors = [each.to("meta") for each in args if isinstance(each, torch.Tensor)]
+    found = outcome(operator, *args)
+    if found != "refused" and tensors:
+        made = operator(*args)
+        told = of_elements(made.shape, made.dtype, tensors)
+        assert outcome(lambda: told) in (found, outcome(operator, *on_meta(args)))
 
 
 @pytest.mark.parametrize("packet", list(RESIZING), ids=str)
