@@ -188,8 +188,9 @@ def unlike(truth: Any, other: Any) -> Any:
 UNARY = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "float")
 ARITHMETIC = ("floordiv", "truediv", "mod", "pow", "lshift", "rshift", "divmod")
 RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
-OWN_OF_TRUTHS = {name: vars(torch.SymBool)[f"__{name}__"] for name in ("eq", "and", "or")}
-OWN_OF_TRUTHS["xor"] = OWN_OF_TRUTHS["ne"] = unlike
+OWN_OF_TRUTHS = {
+    **{name: vars(torch.SymBool)[f"__{name}__"] for name in ("eq", "and", "or")}, "xor": unlike, "ne": unlike
+}  # fmt: skip
 OF_TRUTHS = (
     *((torch.SymBool, f"__{name}__", of_number(name)) for name in (*UNARY, *ARITHMETIC, "lt", "le", "gt", "ge")),
     *((torch.SymBool, f"__r{name}__", of_number_reflected(name)) for name in ARITHMETIC),
