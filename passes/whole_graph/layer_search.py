@@ -6,6 +6,8 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import is_
+from typing import Any
 
 import attrs
 
@@ -300,24 +302,26 @@ def used_outside(
 
 def matched(first: Sequence[Value], other: Sequence[Value]) -> dict[Value, Value] | None:
     """What each value of the first layer, and each that it uses, is in another; None where that is none like it."""
-    found = dict(zip(first, other, strict=True))
-    own = set(other)
-    ours = [x for value in first for x in (*value.inputs, value)]  # each behind its operands, which are as many then
-    theirs = [x for value in other for x in (*value.inputs, value)]
+    ours, theirs = with_operands(first), with_operands(other)
     if len(ours) != len(theirs):
         return None
-    for x, y in zip(ours, theirs, strict=True):
-        if x is None or y is None:
-            if x is not y:
-                return None
-        elif x in found:
-            if found[x] is not y:
-                return None
-        elif x is not y and (y in own or not may_stand(x, y)):
+    found: dict[Any, Any] = dict(zip(first, other, strict=True))
+    used = dict(zip(ours, theirs, strict=True))
+    outside = [(x, y) for x, y in used.items() if x not in found]
+    found.update(outside)
+    if not all(map(is_, map(found.__getitem__, ours), theirs)):
+        return None  # what is one value in one of them is two in the other
+    own = set(other)
+    for x, y in outside:
+        if x is not y and (x is None or y is None or y in own or not may_stand(x, y)):
             return None
-        else:
-            found[x] = y
+    found.pop(None, None)
     return found
+
+
+def with_operands(values: Sequence[Value]) -> list[Value | None]:
+    """The operands of each of some values, and the value behind them."""
+    return [x for value in values for x in (*value.inputs, value)]
 
 
 def may_stand(x: Value, y: Value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from operator import is_
 from typing import Any
 
@@ -12,7 +12,7 @@ import attrs
 import torch
 
 from irkit.support.once import once
-from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, OWN, containers, differs, is_other, restore
 from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.surroundings import Surroundings, is_users
 from lowering.capture.inputs.torch_settings import TorchSettings
@@ -184,17 +184,22 @@ def all_containers(roots: Sequence[Any]) -> list[Any]:
     """Some dicts, lists and sets, and all that are in them, at any depth, each once."""
     found, pending, seen = list(roots), roots, set(map(id, roots))
     while pending:
-        inside = [
-            held
-            for each in pending
-            if each
-            for held in (each.values() if type(each) in DICTS else () if type(each) is set else each)
-            if type(held) in CONTAINERS
-        ]
-        pending = [held for key, held in dict(zip(map(id, inside), inside, strict=True)).items() if key not in seen]
-        seen.update(map(id, pending))
-        found += pending
+        held = [inside_of(each) for each in pending if each]
+        values = list(chain.from_iterable(held))
+        inside = list(compress(values, map(CONTAINERS.__contains__, map(type, values))))
+        known = set(map(id, inside))
+        if len(known) < len(inside) or not seen.isdisjoint(known):
+            inside = [each for key, each in dict(zip(map(id, inside), inside, strict=True)).items() if key not in seen]
+        seen |= known
+        found += inside
+        pending = inside
     return found
+
+
+def inside_of(container: Any) -> Iterable[Any]:
+    """What may be a container in a dict, list or set."""
+    kind = type(container)
+    return container.values() if kind in DICTS else () if kind is set else container
 
 
 @contextmanager
@@ -259,10 +264,6 @@ def held_again(first: Contents) -> Iterator[None]:
 def containers_of(module: torch.nn.Module) -> list[Any]:
     """The dicts, lists and sets among the attributes of a module and its children."""
     return all_containers([each.__dict__ for _, each in modules_below(module)])
-
-
-OWN = frozenset(torch.nn.Module().__dict__)
-"""The attributes of any module."""
 
 
 def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
