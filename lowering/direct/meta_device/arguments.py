@@ -11,8 +11,10 @@ import attrs
 import torch
 from torch._prims_common import compute_elementwise_output_strides
 
+from irkit.support.once import once
 
-@attrs.frozen
+
+@attrs.frozen(slots=False)
 class Meta:
     """A tensor, mostly on the meta device, whose axes lie in memory in an order, the outermost first."""
 
@@ -20,6 +22,11 @@ class Meta:
     order: tuple[int, ...]
     dtype: torch.dtype
     on: str = "meta"
+
+    @once
+    def lasting(self) -> torch.Tensor:
+        """The same one each time: one that has no numbers, of which operators that are told write nothing else."""
+        return self.tensor()
 
     def tensor(self) -> torch.Tensor:
         """A new one, of zeros where it has numbers."""
@@ -35,6 +42,20 @@ def order_of(twin: torch.Tensor) -> tuple[int, ...]:
     """The axes of a tensor, the outermost in memory first."""
     steps = twin.stride()
     return tuple(sorted(range(len(steps)), key=lambda a: -steps[a]))
+
+
+def in_order_steps(x: torch.Tensor) -> tuple[int, ...]:
+    """The strides of a tensor as it is laid out in order."""
+    steps = [1]
+    for size in reversed(x.shape[1:]):
+        steps.append(steps[-1] * max(size, 1))
+    return tuple(reversed(steps)) if x.dim() else ()
+
+
+def lies_in_order(x: torch.Tensor) -> bool:
+    """Whether a tensor on the meta device lies in order, its axes of one element, too: operators lay out a result as
+    the steps of these say, which may be those of channels that come last."""
+    return x.is_meta and x.is_contiguous() and (1 not in x.shape or x.stride() == in_order_steps(x))
 
 
 def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
@@ -80,7 +101,9 @@ def made_of(given: Any) -> Any:
     """An argument with its tensors made."""
     if isinstance(given, list | tuple):
         return type(given)(map(made_of, given))
-    return given.tensor() if isinstance(given, Meta) else given
+    if isinstance(given, Meta):
+        return given.lasting if given.on == "meta" else given.tensor()
+    return given
 
 
 def plain_key(given: Any) -> Any:

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.shape_kernels import linalg_lstsq
+from lowering.direct.meta_device.arguments import in_order_steps, of_elements
+from lowering.direct.meta_device.losses import LOST
+from lowering.direct.meta_device.windows import IMAGES
 
 
 def with_statistics(func: Any, training: int | None, x: torch.Tensor, *rest: Any) -> Any:
@@ -27,18 +30,11 @@ def with_statistics(func: Any, training: int | None, x: torch.Tensor, *rest: Any
     return result, *learnt, *found[2:]
 
 
-def margins(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
-    """What multilabel_margin_loss gives on a CPU, of one row without an axis, while on the meta device it has one."""
-    result = torch.ops.aten.multilabel_margin_loss.default(x, target, reduction)
-    return result.new_empty(()) if target.dim() < 2 else result
-
-
-def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any, **named: Any) -> Any:
-    """What a transposed convolution gives on a CPU, which refuses to make an image without rows or columns, while the
-    meta device does not."""
-    result = func(x, weight, *rest, **named)
-    transposed = "transpose" in func._schema.name or bool(rest[4])
-    some = not transposed or all(size > 0 for size in result.shape[2 - weight.dim() :])
+def convolved(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Any:
+    """What a convolution of either kind gives on a CPU, which refuses to make an image without rows or columns, while
+    the meta device does not."""
+    result = func(x, weight, *rest)
+    some = not rest[4] or all(size > 0 for size in result.shape[2 - weight.dim() :])
     torch._check(some, lambda: f"what a transposed convolution gives is {tuple(result.shape)}: too small")
     return result
 
@@ -54,23 +50,15 @@ def taken_by_grid(func: Any, x: torch.Tensor, grid: torch.Tensor, *rest: Any) ->
     return x.new_empty((*x.shape[:2], *grid.shape[1:-1]))
 
 
-def resized(func: Any, nearest: Any, x: torch.Tensor, size: Any, *rest: Any) -> Any:
-    """What an operator gives that makes an image another size by weights, which the meta device computes by thousands
-    of operators: the sizes of `nearest`, with its refusals, which are those of all kernels on a CPU."""
-    if not x.is_meta or 0 in x.shape:
-        return func(x, size, *rest)
-    return nearest(x, size, *rest[1:])  # whether the corners are aligned does not matter
-
-
 def normalized_alone(
     x: torch.Tensor, weight: Any, bias: Any, mean: Any, variance: Any, by_input: bool, *rest: Any
 ) -> torch.Tensor:
     """What instance_norm gives, which the meta device computes by a batch norm of all channels of all images."""
-    if not x.is_meta or 0 in x.shape:
-        return torch.ops.aten.instance_norm.default(x, weight, bias, mean, variance, by_input, *rest)
     known = (mean is None) == (variance is None) and (by_input or mean is not None) and x.dim() > 1
     given = [each for each in (weight, bias, mean, variance) if each is not None]
     fits = known and all(tuple(each.shape) == tuple(x.shape[1:2]) for each in given)
+    if not x.is_meta or 0 in x.shape[:2] or (not fits and 0 in x.shape):  # of nothing torch asks less
+        return aten.instance_norm.default(x, weight, bias, mean, variance, by_input, *rest)
     torch._check(fits, lambda: f"instance_norm: no numbers for each channel of {tuple(x.shape)}")
     return x.new_empty(x.shape)
 
@@ -105,11 +93,13 @@ def recurrent_shapes(
 
 
 def normalized_rows(func: Any, x: torch.Tensor, shape: Sequence[int], *rest: Any, **named: Any) -> torch.Tensor:
-    """What layer_norm and rms_norm give of what lies in order; torch's own way takes a hundred times as long."""
+    """What layer_norm and rms_norm give: layer_norm in order, also of what lies otherwise; torch's own way takes a
+    hundred times as long."""
     given = [each for each in (*rest, *named.values()) if isinstance(each, torch.Tensor)]
     fits = len(shape) and all(tuple(each.shape) == tuple(shape) and each.dtype is x.dtype for each in given)
-    plain = fits and x.is_meta and x.is_contiguous() and tuple(x.shape[-len(shape) :]) == tuple(shape)
-    return x.new_empty(x.shape) if plain else func(x, shape, *rest, **named)
+    plain = fits and x.is_meta and x.is_floating_point() and tuple(x.shape[-len(shape) :]) == tuple(shape)
+    ordered = plain and (func is aten.layer_norm.default or x.is_contiguous())
+    return x.new_empty(x.shape) if ordered else func(x, shape, *rest, **named)
 
 
 def normalized_groups(x: torch.Tensor, groups: int, weight: Any = None, bias: Any = None, *rest: Any) -> torch.Tensor:
@@ -183,33 +173,119 @@ def normalized_batch(x: torch.Tensor, *rest: Any) -> torch.Tensor:
     return x.new_empty(x.shape) if fits else aten.batch_norm.default(x, *rest)
 
 
-def pooled_to(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """What adaptive_avg_pool2d gives of images with pixels that lie in order."""
-    plain = x.is_meta and x.dim() in (3, 4) and x.is_contiguous() and 0 not in x.shape and x.is_floating_point()
-    plain = plain and len(size) == 2 and min(size) >= 0
-    return x.new_empty((*x.shape[:-2], *size)) if plain else aten.adaptive_avg_pool2d.default(x, size)
-
-
 def shares(func: Any, x: torch.Tensor, dim: int, dtype: Any = None) -> torch.Tensor:
     """What softmax and log_softmax give of numbers that lie in order."""
     plain = x.is_meta and x.is_contiguous() and x.is_floating_point() and dtype is None and -x.dim() <= dim < x.dim()
     return x.new_empty(x.shape) if plain else func(x, dim, dtype)
 
 
-def lost_by_class(x: torch.Tensor, classes: torch.Tensor, weight: Any = None, *rest: Any) -> torch.Tensor:
-    """What cross_entropy_loss gives of whole numbers for classes, as one number."""
-    plain = x.is_meta and x.dim() > 1 and x.is_floating_point() and classes.dtype is torch.int64
-    plain = plain and classes.shape == x.shape[:1] + x.shape[2:] and 0 not in x.shape
-    fits = weight is None or (weight.shape == x.shape[1:2] and weight.dtype is x.dtype)
-    alone = not rest or rest[0] in (1, 2)
-    return x.new_empty(()) if plain and fits and alone else aten.cross_entropy_loss.default(x, classes, weight, *rest)
+def divided(x: torch.Tensor, y: Any) -> torch.Tensor:
+    """What floor_divide gives of numbers of one type."""
+    given = [each for each in (x, y) if isinstance(each, torch.Tensor)]
+    plain = all(each.is_meta and each.dtype is x.dtype for each in given) and (len(given) == 2 or type(y) is int)
+    if not plain or x.dtype not in (torch.int64, torch.int32, torch.float32):
+        return aten.floor_divide.default(x, y)
+    return of_elements(stretched(given[0].shape, given[-1].shape), x.dtype, given)
 
 
-def lost(func: Any, x: torch.Tensor, y: torch.Tensor, *rest: Any) -> torch.Tensor:
-    """What a loss gives that compares two tensors element by element, of equal shapes that lie in order."""
-    alike = x.is_meta and x.shape == y.shape and x.dtype is y.dtype and x.is_floating_point()
-    plain = alike and x.is_contiguous() and y.is_contiguous() and len(rest) < 2  # a beta or delta may be refused
-    return x.new_empty(() if not rest or rest[0] else x.shape) if plain else func(x, y, *rest)
+def chosen(func: Any, condition: torch.Tensor, x: Any, y: Any) -> torch.Tensor:
+    """What where gives of one tensor and one number."""
+    tensor = x if isinstance(x, torch.Tensor) else y
+    plain = isinstance(tensor, torch.Tensor) and condition.is_meta and tensor.is_meta
+    if not plain or condition.dtype is not torch.bool:
+        return func(condition, x, y)
+    shape = stretched(condition.shape, tensor.shape)
+    return of_elements(shape, torch.result_type(x, y), (condition, tensor))
+
+
+def extreme(func: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """What min and max of two tensors give."""
+    plain = x.is_meta and y.is_meta and x.dtype is y.dtype and not x.is_complex()
+    return of_elements(stretched(x.shape, y.shape), x.dtype, (x, y)) if plain else func(x, y)
+
+
+def by_itself(func: Any, x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """What an operator gives that goes over the elements of one tensor of floats that lie in order."""
+    return x.new_empty(x.shape) if x.is_meta and x.is_contiguous() and x.is_floating_point() else func(x, *rest)
+
+
+def inclined(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """What prelu gives of what lies in order."""
+    plain = x.is_meta and x.dim() > 0 and x.is_contiguous() and x.is_floating_point() and x.dtype is weight.dtype
+    fits = weight.dim() == 1 and (weight.shape[0] == 1 or (x.dim() > 1 and weight.shape == x.shape[1:2]))
+    return x.new_empty(x.shape) if plain and fits else aten.prelu.default(x, weight)
+
+
+def gated(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    """What glu gives of what lies in order: half as much along an axis."""
+    plain = x.is_meta and x.is_contiguous() and x.is_floating_point() and -x.dim() <= dim < x.dim()
+    if not plain or x.shape[dim] % 2 or not x.shape[dim]:
+        return aten.glu.default(x, dim)
+    sizes = list(x.shape)
+    sizes[dim] //= 2
+    return x.new_empty(sizes)
+
+
+def averaged(x: torch.Tensor, dims: Any, keeps: bool = False, **named: Any) -> torch.Tensor:
+    """What mean gives along some axes of what lies in order."""
+    rank = x.dim()
+    plain = x.is_meta and x.is_contiguous() and x.is_floating_point() and named.get("dtype") is None and rank
+    axes = {axis % rank for axis in dims} if plain and dims and all(-rank <= axis < rank for axis in dims) else set()
+    if not axes or len(axes) < len(dims):
+        return aten.mean.dim(x, dims, keeps, **named)
+    each = ((axis, size) for axis, size in enumerate(x.shape) if keeps or axis not in axes)
+    return x.new_empty([1 if axis in axes else size for axis, size in each])
+
+
+def cut_off(func: Any, x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    """What triu and tril give of what lies in order."""
+    return x.new_empty(x.shape) if x.is_meta and x.dim() > 1 and x.is_contiguous() else func(x, diagonal)
+
+
+def summed_up(x: torch.Tensor, dim: int, **named: Any) -> torch.Tensor:
+    """What cumsum gives of what lies in order."""
+    if not (x.is_meta and x.is_contiguous() and -x.dim() <= dim < x.dim()) or x.is_complex():
+        return aten.cumsum.default(x, dim, **named)
+    kind = named.get("dtype") or (x.dtype if x.is_floating_point() else torch.int64)
+    return x.new_empty(x.shape, dtype=kind)
+
+
+def stacked(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    """What stack gives of tensors of one shape and type that lie in order."""
+    first, rank = tensors[0], tensors[0].dim() + 1
+    alike = all(t.is_meta and t.shape == first.shape and t.dtype is first.dtype and t.is_contiguous() for t in tensors)
+    if not alike or not -rank <= dim < rank:
+        return aten.stack.default(tensors, dim)
+    axis, shape = dim % rank, first.shape
+    return first.new_empty((*shape[:axis], len(tensors), *shape[axis:]))
+
+
+def taken_at(x: torch.Tensor, places: Sequence[Any]) -> torch.Tensor:
+    """What index gives at places along the first axes, where all lies in order and no mask is among them."""
+    known = bool(places) and len(places) <= x.dim() and x.is_meta and x.is_contiguous() and 0 not in x.shape
+    plain = known and all(p is not None and p.dtype is torch.int64 and p.is_meta and p.is_contiguous() for p in places)
+    if not plain:
+        return aten.index.Tensor(x, places)
+    return x.new_empty((*torch.broadcast_shapes(*[p.shape for p in places]), *x.shape[len(places) :]))
+
+
+def stepped(
+    func: Any, x: torch.Tensor, hidden: Any, by_input: torch.Tensor, by_hidden: torch.Tensor, *biases: Any
+) -> Any:
+    """What a recurrent cell gives of rows: what its state becomes."""
+    several = isinstance(hidden, list | tuple)
+    state = hidden[0] if several else hidden
+    given = [each for each in (x, *(hidden if several else [hidden]), by_input, by_hidden, *biases) if each is not None]
+    plain = x.is_meta and x.dim() == state.dim() == 2 and all(t.dtype is x.dtype for t in given) and x.shape[1] > 0
+    rows, width, blocks = x.shape[0], state.shape[-1], BLOCKS[func]
+    states = hidden if several else [hidden]
+    fits = plain and all(tuple(t.shape) == (rows, width) and t.is_contiguous() for t in states)
+    fits = fits and tuple(by_input.shape) == (blocks * width, x.shape[1]) and width > 0
+    fits = fits and tuple(by_hidden.shape) == (blocks * width, width)
+    if not fits or any(each is not None and tuple(each.shape) != (blocks * width,) for each in biases):
+        return func(x, hidden, by_input, by_hidden, *biases)
+    made = x.new_empty((rows, width))
+    return (made, x.new_empty((rows, width))) if several else made
 
 
 def filtered(x: torch.Tensor, weights: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
@@ -261,14 +337,18 @@ def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, cau
     plain = min(q.dim(), k.dim(), v.dim()) > 2 and len({*own}) == 1 and not (causal and mask is not None)
     fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
     if 0 in (*q.shape, *k.shape, *v.shape):  # for which torch asks next to nothing
-        alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and 0 not in (*q.shape[-2:], *k.shape[-2:], *v.shape[-2:])
-        plain = plain and alike and mask is None
+        plain = plain and q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and mask is None
     if not (plain and fits) or dropout or rest.get("enable_gqa"):
         return ATTENTION(q, k, v, mask, dropout, causal, **rest)
-    scores = (*torch.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2])
+    around = stretched(q.shape[:-2], k.shape[:-2])
     if mask is not None:
-        mask.expand(scores)
-    return q.new_empty((*torch.broadcast_shapes(scores[:-2], v.shape[:-2]), q.shape[-2], v.shape[-1]))
+        mask.expand((*around, q.shape[-2], k.shape[-2]))
+    return q.new_empty((*stretched(around, v.shape[:-2]), q.shape[-2], v.shape[-1]))
+
+
+def stretched(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that two are stretched to."""
+    return one if one == other else torch.broadcast_shapes(one, other)
 
 
 def in_order(x: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
@@ -285,14 +365,6 @@ def is_in_order_by_chance(x: torch.Tensor) -> bool:
     return any(size < 2 for size in x.shape) and x.stride() != in_order_steps(x) and x.is_contiguous()
 
 
-def in_order_steps(x: torch.Tensor) -> tuple[int, ...]:
-    """The strides of a tensor as it is laid out in order."""
-    steps = [1]
-    for size in reversed(x.shape[1:]):
-        steps.append(steps[-1] * max(size, 1))
-    return tuple(reversed(steps)) if x.dim() else ()
-
-
 aten = torch.ops.aten
 ATTENTION, TABLE = aten.scaled_dot_product_attention.default, aten.embedding.default
 STATISTICS = {
@@ -302,34 +374,33 @@ STATISTICS = {
     aten._native_batch_norm_legit_no_training.default: -1, aten._batch_norm_no_update.default: -1,
     aten.native_layer_norm.default: None, aten.native_group_norm.default: None,
 }  # fmt: skip
-TRANSPOSED = (
-    aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input, aten.convolution.default,
-    aten._convolution.default,
-)  # fmt: skip
 RECURRENT = aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input
-RESIZING = {
-    aten.upsample_linear1d: aten.upsample_nearest1d, aten.upsample_bilinear2d: aten.upsample_nearest2d,
-    aten.upsample_bicubic2d: aten.upsample_nearest2d, aten.upsample_trilinear3d: aten.upsample_nearest3d,
+BLOCKS = {
+    aten.lstm_cell.default: 4, aten.gru_cell.default: 3, aten.rnn_tanh_cell.default: 1, aten.rnn_relu_cell.default: 1,
 }  # fmt: skip
-LOSSES = aten.l1_loss.default, aten.mse_loss.default, aten.smooth_l1_loss.default, aten.huber_loss.default
+"""How many matrices stand in one of the weights of a recurrent cell."""
 NORMALIZING = aten.layer_norm.default, aten.rms_norm.default
 SAMPLERS = aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default
+ALONE = aten.hardswish.default, aten.log_sigmoid.default
 TOLD = {
-    **{func: partial(taken_by_grid, func) for func in SAMPLERS},
-    **{getattr(func, name): partial(resized, getattr(func, name), getattr(nearest, name))
-       for func, nearest in RESIZING.items() for name in ("vec", "default")},
+    **IMAGES, **LOST, **{func: partial(taken_by_grid, func) for func in SAMPLERS},
     **{func: partial(recurred, func) for func in RECURRENT}, **{f: partial(normalized_rows, f) for f in NORMALIZING},
     aten.instance_norm.default: normalized_alone, aten.group_norm.default: normalized_groups,
-    aten.linear.default: multiplied, **{func: partial(lost, func) for func in LOSSES},
-    **{func: partial(convolved_back, func) for func in TRANSPOSED},
+    aten.linear.default: multiplied,
+    **{func: partial(convolved, func) for func in (aten.convolution.default, aten._convolution.default)},
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
     aten.fractional_max_pool3d.default: pooled, ATTENTION: attended, aten.pixel_unshuffle.default: unshuffled,
-    aten.contiguous.default: in_order, aten.multilabel_margin_loss.default: margins,
-    aten.linalg_lstsq.default: linalg_lstsq, aten.batch_norm.default: normalized_batch, aten.cat.default: joined,
+    aten.contiguous.default: in_order, aten.linalg_lstsq.default: linalg_lstsq,
+    aten.batch_norm.default: normalized_batch, aten.cat.default: joined,
     **{func: partial(matrix_product, func) for func in (aten.mm.default, aten.bmm.default)}, TABLE: looked_up,
     aten.addmm.default: sum_of_product, aten.arange.default: counted, aten.arange.start: counted,
-    aten.cross_entropy_loss.default: lost_by_class, aten.adaptive_avg_pool2d.default: pooled_to,
     **{func: partial(shares, func) for func in (aten.softmax.int, aten.log_softmax.int)},
+    aten.floor_divide.default: divided, aten.prelu.default: inclined, aten.glu.default: gated,
+    **{func: partial(chosen, func) for func in (aten.where.ScalarOther, aten.where.ScalarSelf)},
+    **{func: partial(extreme, func) for func in (aten.min.other, aten.max.other)}, aten.mean.dim: averaged,
+    **{func: partial(by_itself, func) for func in ALONE}, aten.cumsum.default: summed_up, aten.stack.default: stacked,
+    **{func: partial(cut_off, func) for func in (aten.triu.default, aten.tril.default)}, aten.index.Tensor: taken_at,
+    **{func: partial(stepped, func) for func in BLOCKS},
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 

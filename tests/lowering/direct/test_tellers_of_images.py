@@ -1,0 +1,270 @@
+"""What tells the sizes of images, losses and cells on the meta device, beside what the operator gives on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowering.direct.meta_device.losses import ALIKE, LOST
+from lowering.direct.meta_device.results import BLOCKS, TOLD
+from lowering.direct.meta_device.windows import ADAPTIVE, CONVOLUTIONS, GREATEST, MEANS, NEAREST, TRANSPOSED
+from tests.lowering.direct.test_tellers import KINDS, SIZES, SOME, drawn, on_meta, outcome, requires_agreement
+from tests.support.python_calls import python_calls
+
+aten = torch.ops.aten
+FEW = st.integers(1, 3)
+PADS = st.integers(0, 2)
+LONG = st.integers(0, 7)
+MOST = settings(max_examples=150)
+
+
+def image(data: st.DataObject, rank: int, kind: torch.dtype, channels: int | None = None) -> torch.Tensor:
+    """An image of some channels, or several."""
+    shape = [channels or data.draw(SOME), *(data.draw(LONG) for _ in range(rank))]
+    made = drawn(data, [*data.draw(st.sampled_from(([2], [1], [0], []))), *shape], kind)
+    if made.dim() in (4, 5) and data.draw(st.booleans()):
+        last = torch.channels_last if made.dim() == 4 else torch.channels_last_3d
+        return made.contiguous(memory_format=last)
+    return made
+
+
+def counts(data: st.DataObject, rank: int, numbers: st.SearchStrategy[int]) -> list[int]:
+    """A number for each axis, or one for all."""
+    return data.draw(st.lists(numbers, min_size=rank, max_size=rank) | st.lists(numbers, min_size=1, max_size=1))
+
+
+@MOST
+@given(st.data(), st.sampled_from(CONVOLUTIONS), KINDS, KINDS)
+def test_convolutions_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any, other: Any) -> None:
+    rank, groups = int(operator._schema.name[-2]), data.draw(st.sampled_from((1, 1, 2)))
+    inner, out = groups * data.draw(FEW), groups * data.draw(FEW)
+    x = image(data, rank, kind, data.draw(st.sampled_from((inner, inner, inner, 2))))
+    shape = (out, inner // groups, *(data.draw(FEW) for _ in range(rank)))
+    weight = drawn(data, shape, data.draw(st.sampled_from((kind, kind, kind, other))))
+    bias = data.draw(st.sampled_from((None, torch.zeros(out, dtype=kind), torch.zeros(2, dtype=kind))))
+    named = operator._schema.overload_name == "padding"
+    padding = data.draw(st.sampled_from(("same", "valid"))) if named else counts(data, rank, PADS)
+    steps, apart = counts(data, rank, st.integers(0, 3) if data.draw(st.integers(0, 9)) == 0 else FEW), FEW
+    requires_agreement(operator, x, weight, bias, steps, padding, counts(data, rank, apart), groups)
+
+
+@MOST
+@given(st.data(), st.sampled_from(TRANSPOSED), KINDS)
+def test_transposed_convolutions_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any) -> None:
+    rank, groups = int(operator._schema.name[-2]), data.draw(st.sampled_from((1, 1, 2)))
+    inner, out = groups * data.draw(FEW), data.draw(FEW)
+    x = image(data, rank, kind, data.draw(st.sampled_from((inner, inner, inner, 2))))
+    weight = drawn(data, (inner, out, *(data.draw(FEW) for _ in range(rank))), kind)
+    bias = data.draw(st.sampled_from((None, torch.zeros(out * groups, dtype=kind), torch.zeros(2, dtype=kind))))
+    rest = (counts(data, rank, FEW), counts(data, rank, PADS), counts(data, rank, PADS))
+    args = x, weight, bias, *rest, groups, counts(data, rank, FEW)
+    found = outcome(operator, *args)
+    if found != "refused" and 0 in found[0][0][2:] and x.shape[0]:  # which some kernels of the CPU refuse, not all
+        assert outcome(TOLD[operator], *on_meta(args)) == "refused"
+    else:
+        requires_agreement(operator, *args)
+
+
+def window(data: st.DataObject, rank: int) -> tuple[Any, ...]:
+    """The size of windows, the step and the padding."""
+    steps = st.just([]) | st.just(counts(data, rank, FEW))
+    return counts(data, rank, FEW), data.draw(steps), counts(data, rank, st.sampled_from((0, 0, 1, 2)))
+
+
+@MOST
+@given(st.data(), st.sampled_from(list(MEANS)), KINDS | st.just(torch.int64))
+def test_pools_of_means_are_told_as_the_cpu_gives_them(data: st.DataObject, rank: int, kind: Any) -> None:
+    divisor = [data.draw(st.sampled_from((None, 2, 0)))] if rank > 1 else []
+    up, counting = data.draw(st.booleans()), data.draw(st.booleans())
+    requires_agreement(MEANS[rank], image(data, rank, kind), *window(data, rank), up, counting, *divisor)
+
+
+@MOST
+@given(st.data(), st.sampled_from(list(GREATEST)), KINDS | st.just(torch.int64))
+def test_pools_of_the_greatest_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any) -> None:
+    rank = GREATEST[operator]
+    apart, up = counts(data, rank, FEW), data.draw(st.booleans())
+    requires_agreement(operator, image(data, rank, kind), *window(data, rank), apart, up)
+
+
+@MOST
+@given(st.data(), st.sampled_from(list(ADAPTIVE)), KINDS | st.just(torch.int64))
+def test_pools_to_a_size_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any) -> None:
+    rank = ADAPTIVE[operator]
+    requires_agreement(operator, image(data, rank, kind), data.draw(st.lists(SOME, min_size=rank, max_size=rank)))
+
+
+@MOST
+@given(st.data(), KINDS | st.just(torch.int64), st.sampled_from(("constant", "reflect", "replicate", "circular")))
+def test_paddings_are_told_as_the_cpu_gives_them(data: st.DataObject, kind: Any, mode: str) -> None:
+    rank = data.draw(st.integers(1, 3))
+    pads = data.draw(st.lists(st.integers(-2, 4), min_size=2 * rank, max_size=2 * rank))
+    value = data.draw(st.sampled_from((None, None, 1.0)))
+    requires_agreement(aten.pad.default, image(data, data.draw(st.integers(1, 3)), kind), pads, mode, value)
+
+
+@MOST
+@given(st.data(), KINDS)
+def test_columns_are_told_as_the_cpu_gives_them(data: st.DataObject, kind: Any) -> None:
+    x = image(data, 2, kind)
+    wide, apart, pads, steps = (data.draw(st.tuples(each, each)) for each in (FEW, FEW, PADS, FEW))
+    requires_agreement(aten.im2col.default, x, wide, apart, pads, steps)
+    size, found = data.draw(st.tuples(LONG, LONG)), outcome(aten.im2col.default, x, wide, apart, pads, steps)
+    if found != "refused" and data.draw(st.booleans()):
+        size = tuple(x.shape[-2:])
+        columns = drawn(data, found[0][0], kind)
+    else:
+        columns = drawn(data, (2, wide[0] * wide[1] * data.draw(FEW), data.draw(LONG)), kind)
+    requires_agreement(aten.col2im.default, columns, size, wide, apart, pads, steps)
+
+
+@MOST
+@given(st.data(), st.sampled_from(list(NEAREST)), KINDS)
+def test_images_of_repeated_pixels_are_told_as_the_cpu_gives_them(data: st.DataObject, rank: int, kind: Any) -> None:
+    x, packet = image(data, rank, kind), NEAREST[rank]
+    size = data.draw(st.none() | st.lists(SOME, min_size=rank, max_size=rank))
+    factor = st.sampled_from((0.1, 0.5, 1.0, 1.7, 2.0))
+    factors = data.draw(st.none() | st.lists(factor, min_size=rank, max_size=rank))
+    requires_agreement(packet.vec, x, size, factors)
+    if size is not None:
+        requires_agreement(packet.default, x, size, *(factors or [None] * rank))
+
+
+REDUCTIONS = st.integers(0, 2)
+
+
+@MOST
+@given(st.data(), st.sampled_from(list(ALIKE)), KINDS, KINDS)
+def test_losses_of_elements_are_told_as_the_cpu_gives_them(
+    data: st.DataObject, operator: Any, kind: Any, other: Any
+) -> None:
+    shape = data.draw(st.lists(SOME, max_size=3))
+    args: list[Any] = []
+    for argument in operator._schema.arguments:
+        if argument.kwarg_only:
+            break
+        if str(argument.type) == "Tensor":
+            sizes = data.draw(st.sampled_from((shape, shape, shape, shape[1:], [1, *shape])))
+            args.append(drawn(data, sizes, data.draw(st.sampled_from((kind, kind, kind, other)))))
+        elif str(argument.type) == "Optional[Tensor]":
+            sizes = data.draw(st.sampled_from((shape, shape[-1:], [1], [2])))
+            args.append(
+                data.draw(st.none() | st.just(torch.ones(sizes, dtype=data.draw(st.sampled_from((kind, other))))))
+            )
+        elif argument.name == "reduction":
+            args.append(data.draw(REDUCTIONS))
+        else:
+            args.append({"bool": data.draw(st.booleans()), "float": 1.0}[str(argument.type)])
+    requires_agreement(operator, *args)
+
+
+@given(st.data(), st.sampled_from([f for f in LOST if f not in ALIKE]), KINDS, KINDS)
+def test_other_losses_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any, other: Any) -> None:
+    shape = data.draw(st.lists(SOME, max_size=3))
+    x = drawn(data, shape, kind)
+    again = data.draw(st.sampled_from((shape, shape, shape, shape[1:])))
+    whole = data.draw(st.sampled_from((torch.int64, torch.int64, torch.int32)))
+    y = drawn(data, again, data.draw(st.sampled_from((kind, kind, other))))
+    rows = drawn(data, data.draw(st.sampled_from((shape[:1], shape[:1], shape[1:], (2,)))), whole)
+    targets = rows.to(data.draw(st.sampled_from((kind, other, whole))))
+    reduction = data.draw(REDUCTIONS)
+    calls: dict[Any, tuple[Any, ...]] = {
+        aten.nll_loss_nd.default: (x, rows, data.draw(st.none() | st.just(torch.ones(shape[1:2], dtype=kind)))),
+        aten.cross_entropy_loss.default: (x, rows, None, reduction),
+        aten.multi_margin_loss.default: (x, rows, data.draw(st.sampled_from((1, 2, 3))), 1.0, None, reduction),
+        aten.multilabel_margin_loss.default: (x, drawn(data, again, whole), reduction),
+        aten.cosine_embedding_loss.default: (x, y, targets, 0.0, reduction),
+        aten.cosine_similarity.default: (x, y, data.draw(st.integers(-4, 3))),
+        aten.pairwise_distance.default: (x, y, 2.0, 1e-6, data.draw(st.booleans())),
+    }  # fmt: skip
+    more = [data.draw(st.sampled_from((1.0, 0.5, 0.0, -1.0)))] if operator in BY_A_NUMBER else []
+    requires_agreement(operator, *calls.get(operator, (x, y, reduction, *more)))
+
+
+BY_A_NUMBER = aten.smooth_l1_loss.default, aten.huber_loss.default
+
+
+@MOST
+@given(st.data(), st.sampled_from(list(BLOCKS)), KINDS, KINDS)
+def test_cells_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any, other: Any) -> None:
+    rows, features, width = data.draw(SOME), data.draw(SOME), data.draw(SIZES)
+    blocks = BLOCKS[operator]
+
+    def size(right: int) -> int:
+        return data.draw(st.sampled_from((right, right, right, right, 2)))
+
+    def tensor(*shape: int) -> torch.Tensor:
+        return drawn(data, shape, data.draw(st.sampled_from((kind, kind, kind, kind, kind, other))))
+
+    states = [tensor(size(rows), size(width)) for _ in range(2)]
+    bias = data.draw(st.booleans())
+    biases = [tensor(size(blocks * width)) if bias else None for _ in range(2)]
+    weights = tensor(blocks * width, size(features)), tensor(blocks * width, size(width))
+    x = tensor(rows, features) if data.draw(st.integers(0, 5)) else tensor(features)
+    requires_agreement(operator, x, states if operator is aten.lstm_cell.default else states[0], *weights, *biases)
+
+
+@MOST
+@given(st.data(), KINDS | st.sampled_from((torch.int64, torch.int32, torch.bool, torch.uint8)), KINDS)
+def test_other_operators_are_told_as_the_cpu_gives_them(data: st.DataObject, kind: Any, other: Any) -> None:
+    shape = data.draw(st.lists(SOME, max_size=4))
+    x = drawn(data, shape, kind)
+    again = [data.draw(st.sampled_from((n, n, 1, 2))) for n in shape][data.draw(st.integers(0, 1)) :]
+    y = drawn(data, again, data.draw(st.sampled_from((kind, other))))
+    number: Any = data.draw(st.sampled_from((2, 2.5, True)))
+    mask = drawn(data, again, torch.bool)
+    dim = data.draw(st.integers(-5, 4))
+    dims = data.draw(st.lists(st.integers(-4, 3), max_size=3))
+    requires_agreement(aten.floor_divide.default, x, torch.ones_like(y))
+    requires_agreement(aten.where.ScalarOther, mask, x, number)
+    requires_agreement(aten.where.ScalarSelf, mask, number, x)
+    requires_agreement(aten.min.other, x, y)
+    requires_agreement(aten.max.other, x, y)
+    weights = st.sampled_from((shape[1:2], [1], [2], []))
+    requires_agreement(
+        aten.prelu.default, x, torch.ones(data.draw(weights), dtype=data.draw(st.sampled_from((kind, other))))
+    )
+    requires_agreement(aten.glu.default, x, dim)
+    requires_agreement(aten.mean.dim, x, dims, data.draw(st.booleans()))
+    requires_agreement(aten.cumsum.default, x, dim)
+    for operator in (aten.triu.default, aten.tril.default):
+        requires_agreement(operator, x, 1)
+    for operator in (aten.hardswish.default, aten.log_sigmoid.default):
+        requires_agreement(operator, x)
+    requires_agreement(aten.stack.default, [x, data.draw(st.sampled_from((x, x, y))), x], dim)
+    requires_agreement(aten.layer_norm.default, x, shape[data.draw(SOME) :], None, None)
+
+
+@MOST
+@given(st.data(), KINDS)
+def test_what_is_taken_at_places_is_told_as_the_cpu_gives_it(data: st.DataObject, kind: Any) -> None:
+    x = drawn(data, data.draw(st.lists(SIZES, min_size=1, max_size=4)), kind)
+    common = data.draw(st.lists(SOME, max_size=3))
+    places: list[Any] = []
+    for size in x.shape[: data.draw(st.integers(1, x.dim()))]:
+        shape = [data.draw(st.sampled_from((n, n, 1))) for n in common][data.draw(st.integers(0, 1)) :]
+        made = drawn(data, shape, data.draw(st.sampled_from((torch.int64, torch.int64, torch.int32))))
+        places.append(data.draw(st.sampled_from((made, made, made, None, torch.ones(size).bool()))))
+    requires_agreement(aten.index.Tensor, x, places)
+
+
+@pytest.mark.parametrize(
+    ("operator", "args"),
+    [
+        (aten.conv2d.default, (torch.zeros(2, 3, 8, 8), torch.zeros(4, 3, 3, 3), None, [1, 1], [1, 1])),
+        (aten.max_pool2d_with_indices.default, (torch.zeros(2, 3, 8, 8), [2, 2])),
+        (aten.pad.default, (torch.zeros(2, 3, 8, 8), [1, 1, 1, 1], "reflect")),
+        (aten.cosine_similarity.default, (torch.zeros(2, 3), torch.zeros(2, 3))),
+        (aten.floor_divide.default, (torch.zeros(3), torch.zeros(3))),
+        (aten.mean.dim, (torch.zeros(2, 3), [-1])),
+    ],
+    ids=lambda each: str(each) if isinstance(each, torch._ops.OpOverload) else "",
+)
+def test_sizes_are_told_by_few_calls(operator: Any, args: tuple[Any, ...]) -> None:
+    given = on_meta(list(args))
+    TOLD[operator](*given)  # what is looked up once
+    assert python_calls(lambda: TOLD[operator](*given)) < 60
