@@ -321,7 +321,9 @@ def convolved_back(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any)
         around = dims.add(dims.mul(dims.sub(size, 1), dilation), dims.sub(more, dims.mul(pad, 2)))
         rest = dims.add(dims.mul(dims.sub(image[axis - len(kernel)], 1), step), around)
         if not dims.are_numbers((rest,)):
-            tracer.asked.required(sympy.Ge(dims.add(rest, 1), 1))
+            some: Any = sympy.Ge(dims.add(rest, 1), 1)
+            tracer.asked.required(some)
+            tracer.asked.refused.add(as_said(some))
 
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")

@@ -45,14 +45,13 @@ def by_class(func: Any, x: torch.Tensor, classes: torch.Tensor, weight: Any = No
     return x.new_empty(()) if plain and fits and (not rest or is_one(rest[0])) else func(x, classes, weight, *rest)
 
 
-def by_margin(
-    x: torch.Tensor, classes: torch.Tensor, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1
-) -> torch.Tensor:
+def by_margin(x: torch.Tensor, classes: torch.Tensor, *rest: Any) -> torch.Tensor:
     """What multi_margin_loss gives of rows, as one number."""
+    p, _, weight, reduction = (*rest, *(1, 1, None, 1)[len(rest) :])
     plain = x.is_meta and x.dim() == 2 and x.is_floating_point() and 0 not in x.shape and classes.dtype is torch.int64
     if plain and classes.shape == x.shape[:1] and weight is None and p in (1, 2) and is_one(reduction):
         return x.new_empty(())
-    return aten.multi_margin_loss.default(x, classes, p, margin, weight, reduction)
+    return aten.multi_margin_loss.default(x, classes, *rest)
 
 
 def margins(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.shape_kernels import linalg_lstsq
-from lowering.direct.meta_device.arguments import in_order_steps, of_elements
+from lowering.direct.meta_device.arguments import in_order_steps, lies_in_order, of_elements
 from lowering.direct.meta_device.losses import LOST
 from lowering.direct.meta_device.windows import IMAGES
 
@@ -253,7 +253,7 @@ def summed_up(x: torch.Tensor, dim: int, **named: Any) -> torch.Tensor:
 def stacked(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     """What stack gives of tensors of one shape and type that lie in order."""
     first, rank = tensors[0], tensors[0].dim() + 1
-    alike = all(t.is_meta and t.shape == first.shape and t.dtype is first.dtype and t.is_contiguous() for t in tensors)
+    alike = all(t.shape == first.shape and t.dtype is first.dtype and lies_in_order(t) for t in tensors)
     if not alike or not -rank <= dim < rank:
         return aten.stack.default(tensors, dim)
     axis, shape = dim % rank, first.shape

@@ -64,38 +64,35 @@ def fit_together(x: torch.Tensor, weight: torch.Tensor, bias: Any, channels: int
     return alike and (bias is None or (tuple(bias.shape) == (channels,) and bias.dtype is x.dtype))
 
 
-def convolved(
-    func: Any, x: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> torch.Tensor:  # fmt: skip
+def with_defaults(given: Sequence[Any], *defaults: Any) -> tuple[Any, ...]:
+    """Arguments, and the defaults of those that are left out."""
+    return (*given, *defaults[len(given) :])
+
+
+def convolved(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
     """What a convolution gives."""
     rank, channels = weight.dim() - 2, weight.shape[0]
+    bias, stride, padding, dilation, groups = with_defaults(rest, None, 1, 0, 1, 1)
     fits = fit_together(x, weight, bias, channels, groups) and x.shape[1] == weight.shape[1] * groups
-    steps, apart = as_counts(stride, rank), as_counts(dilation, rank)
-    same = padding == "same"
-    pads = as_counts(0 if isinstance(padding, str) else padding, rank)
+    same, shrinks = padding == "same", padding if not isinstance(padding, str) else 0
+    steps, apart, pads = (as_counts(each, rank) for each in (stride, dilation, shrinks))
     told = len(steps) == len(apart) == len(pads) == rank > 0 and min(*steps, *apart) > 0 and min(pads) >= 0
     if not (fits and told) or (same and max(steps) > 1):
-        return func(x, weight, bias, stride, padding, dilation, groups)
+        return func(x, weight, *rest)
     sizes = list(x.shape[2:]) if same else windows(x.shape[2:], weight.shape[2:], steps, pads, apart)
     if not same:
         refuse_small(sizes)
-    if 0 in x.shape[2:]:
-        return func(x, weight, bias, stride, padding, dilation, groups)
-    return x.new_empty((x.shape[0], channels, *sizes))
+    return func(x, weight, *rest) if 0 in x.shape[2:] else x.new_empty((x.shape[0], channels, *sizes))
 
 
-def convolved_back(
-    func: Any, x: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> torch.Tensor:  # fmt: skip
+def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
     """What a transposed convolution gives on a CPU, which refuses to make an image without rows or columns, while the
     meta device does not."""
+    bias, stride, padding, output_padding, groups, dilation = with_defaults(rest, None, 1, 0, 0, 1, 1)
     rank, channels = weight.dim() - 2, weight.shape[1] * groups
     given = [as_counts(each, rank) for each in (stride, padding, output_padding, dilation)]
     fits = fit_together(x, weight, bias, channels, groups) and x.shape[1] == weight.shape[0]
-    told = all(len(each) == rank for each in given) and rank > 0 and 0 not in x.shape
-    if fits and told:
+    if fits and all(len(each) == rank for each in given) and rank > 0 and 0 not in x.shape:
         steps, pads, more, apart = given
         known = min(*steps, *apart) > 0 and min(*pads, *more) >= 0
         if known and all(m < max(s, d) for m, s, d in zip(more, steps, apart, strict=True)):
@@ -103,7 +100,7 @@ def convolved_back(
             sizes = [(n - 1) * s - 2 * p + d * (k - 1) + m + 1 for n, k, s, p, m, d in each]
             refuse_small(sizes)
             return x.new_empty((x.shape[0], channels, *sizes))
-    result = func(x, weight, bias, stride, padding, output_padding, groups, dilation)
+    result = func(x, weight, *rest)
     if x.dim() < weight.dim() or x.shape[0]:  # of no image the CPU says nothing
         refuse_small([*result.shape[2 - weight.dim() :], 1])
     return result
@@ -137,25 +134,19 @@ def pooled_sizes(
     return (*x.shape[:-rank], *found)
 
 
-def averaged(
-    func: Any, rank: int, x: torch.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, up: bool = False, *rest: Any
-) -> torch.Tensor:
+def averaged(func: Any, rank: int, x: torch.Tensor, kernel: Any, *rest: Any) -> torch.Tensor:
     """What a pool gives that takes means."""
-    divides = len(rest) < 2 or rest[1] is None or rest[1]
+    stride, padding, up, _, divisor = with_defaults(rest, (), 0, False, True, None)[:5]
     small = rank == 3 and any(map(gt, as_counts(kernel, rank), x.shape[-rank:]))  # whatever the padding is
+    divides = divisor is None or divisor
     found = pooled_sizes(x, rank, kernel, stride, padding, 1, up) if divides and not small else None
-    return func(x, kernel, stride, padding, up, *rest) if found is None else x.new_empty(found)
+    return func(x, kernel, *rest) if found is None else x.new_empty(found)
 
 
-def greatest_in(
-    func: Any, rank: int, x: torch.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
-    up: bool = False,
-) -> Any:  # fmt: skip
+def greatest_in(func: Any, rank: int, x: torch.Tensor, kernel: Any, *rest: Any) -> Any:
     """What a pool gives that takes the greatest: with where these are, where it has two results."""
-    found = pooled_sizes(x, rank, kernel, stride, padding, dilation, up)
-    if found is None:
-        return func(x, kernel, stride, padding, dilation, up)
-    return with_places(func, x, found)
+    found = pooled_sizes(x, rank, kernel, *with_defaults(rest, (), 0, 1, False))
+    return func(x, kernel, *rest) if found is None else with_places(func, x, found)
 
 
 def with_places(func: Any, x: torch.Tensor, shape: Sequence[int]) -> Any:
@@ -175,8 +166,9 @@ def pooled_to(func: Any, rank: int, x: torch.Tensor, size: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- other images
 
 
-def padded(x: torch.Tensor, pads: Sequence[int], mode: str = "constant", value: Any = None) -> torch.Tensor:
+def padded(x: torch.Tensor, pads: Sequence[int], *rest: Any) -> torch.Tensor:
     """What pad gives that makes something larger."""
+    mode, value = with_defaults(rest, "constant", None)
     rank = len(pads) // 2
     plain = is_plain(x) and len(pads) == 2 * rank and min(pads, default=-1) >= 0 and max(pads) > 0 and rank <= x.dim()
     sizes, ends = list(x.shape), list(zip(pads[::2], pads[1::2], strict=False))
@@ -185,7 +177,7 @@ def padded(x: torch.Tensor, pads: Sequence[int], mode: str = "constant", value: 
         inside = all(max(pair) <= size + most for pair, size in zip(ends, reversed(sizes), strict=False))
         plain = rank < x.dim() < rank + 3 and rank < 4 and inside and value is None
     if not plain:
-        return aten.pad.default(x, pads, mode, value)
+        return aten.pad.default(x, pads, *rest)
     for axis, pair in enumerate(ends, 1):
         sizes[-axis] += sum(pair)
     return x.new_empty(sizes)
