@@ -15,8 +15,8 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.inputs.containers import CONTAINERS, OWN, attributes_beside
-from lowering.capture.inputs.contents import Contents, Parts, modules_below
+from lowering.capture.inputs.containers import CONTAINERS
+from lowering.capture.inputs.contents import OWN, Contents, Parts, modules_below
 
 SIMPLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
@@ -46,7 +46,7 @@ class Below:
     def of(cls, module: torch.nn.Module) -> Below:
         """A module as it stands."""
         parts = [each for _, each in modules_below(module)]
-        own = [attributes_beside(each) for each in parts]
+        own = [own_attributes(each) for each in parts]
         contents = Contents.of(containers_in(parts, own))
         state = tuple(map(state_of, own))
         kinds = [(type(each), each.training) for each in parts]
@@ -163,7 +163,7 @@ def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
         return (id(module),)
     weights = [*module._parameters.items(), *module._buffers.items()]
     shown = tuple([(name, None if each is None else weight_like(each)) for name, each in weights])
-    simple = tuple([(name, type(each)) for name, each in attributes_beside(module).items()])
+    simple = tuple([(name, type(each)) for name, each in module.__dict__.items() if name not in OWN])
     return (type(module), module.training, shown, simple)
 
 
@@ -205,7 +205,7 @@ def different(modules: Iterable[torch.nn.Module]) -> list[tuple[type, str]]:
         by_class.setdefault(type(one), []).append(one.__dict__)
     found: list[tuple[type, str]] = []
     for cls, each in by_class.items():
-        names = {name for name in {name for one in each for name in one}.difference(OWN) if not hasattr(cls, name)}
+        names = {name for name in {name for one in each for name in one} - OWN if not hasattr(cls, name)}
         for name in sorted(names):
             held = [one.get(name) for one in each]
             kinds = set(map(type, held))
@@ -220,6 +220,11 @@ def different(modules: Iterable[torch.nn.Module]) -> list[tuple[type, str]]:
 def attributes_of(parts: Sequence[torch.nn.Module]) -> list[Any]:
     """The attributes of modules."""
     return list(chain.from_iterable([one.__dict__.values() for one in parts]))
+
+
+def own_attributes(module: torch.nn.Module) -> dict[str, Any]:
+    """The attributes of a module that not every module has."""
+    return {name: held for name, held in module.__dict__.items() if name not in OWN}
 
 
 def containers_in(parts: Sequence[torch.nn.Module], own: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from itertools import islice
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -15,29 +13,6 @@ import torch
 DICTS = frozenset((dict, OrderedDict, defaultdict, Counter))
 CONTAINERS = DICTS | {list, set, deque}
 """Containers whose contents come back after a model was traced."""
-OWN = tuple(torch.nn.Module().__dict__)
-"""The attributes of any module, as it gets them when it is made."""
-TABLES = ("_parameters", "_buffers", "_modules")
-"""Where a module has its own parts."""
-HOOKS = itemgetter(*[n for n, v in torch.nn.Module().__dict__.items() if type(v) in CONTAINERS and n not in TABLES])
-"""The other containers that any module has, of its attributes: most hold nothing."""
-
-
-def attributes_beside(module: torch.nn.Module) -> dict[str, Any]:
-    """The attributes of a module that not every module has."""
-    held = module.__dict__
-    if tuple(islice(held, len(OWN))) == OWN:
-        return dict(islice(held.items(), len(OWN), None))
-    return {name: each for name, each in held.items() if name not in OWN}
-
-
-def attributes_beside_parts(module: torch.nn.Module) -> dict[str, Any]:
-    """The attributes of a module but for its tensors and modules; those that every module has only where some of them
-    hold something."""
-    held = module.__dict__
-    if tuple(islice(held, len(OWN))) == OWN and not any(HOOKS(held)):
-        return dict(islice(held.items(), len(OWN), None))
-    return {name: each for name, each in held.items() if name not in TABLES}
 
 
 def differs(held: Any, before: Any, words: bool = False) -> bool:

@@ -12,7 +12,7 @@ import attrs
 import torch
 
 from irkit.support.once import once
-from lowering.capture.inputs.containers import CONTAINERS, DICTS, OWN, containers, differs, is_other, restore
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
 from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.surroundings import Surroundings, is_users
 from lowering.capture.inputs.torch_settings import TorchSettings
@@ -264,6 +264,10 @@ def held_again(first: Contents) -> Iterator[None]:
 def containers_of(module: torch.nn.Module) -> list[Any]:
     """The dicts, lists and sets among the attributes of a module and its children."""
     return all_containers([each.__dict__ for _, each in modules_below(module)])
+
+
+OWN = frozenset(torch.nn.Module().__dict__)
+"""The attributes of any module."""
 
 
 def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:

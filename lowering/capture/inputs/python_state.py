@@ -18,11 +18,11 @@ import attrs
 import numpy as np
 import torch
 
-from lowering.capture.inputs.containers import CONTAINERS, DICTS, TABLES
+from lowering.capture.inputs.containers import CONTAINERS, DICTS
 from lowering.capture.inputs.contents import Contents
 from lowering.capture.inputs.drawing import comparable
 from lowering.capture.inputs.states import held_inside, held_state, keeps_state, same_held
-from lowering.capture.inputs.surroundings import BOUND, OURS, Surroundings, is_users, may_change
+from lowering.capture.inputs.surroundings import BOUND, OURS, TABLES, Surroundings, is_users, may_change
 from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
 
 PLAIN = frozenset((bool, int, float, str, type(None)))

@@ -21,16 +21,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.containers import (
-    CONTAINERS,
-    DICTS,
-    attributes_beside_parts,
-    by_key,
-    copy_of,
-    differs,
-    is_other,
-    restore,
-)
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, copy_of, differs, is_other, restore
 from lowering.capture.inputs.states import held_inside, held_state, keeps_state, restore_held, same_held
 from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
 
@@ -45,6 +36,8 @@ BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 """Types of functions of Python's own, which may be of an object: `append = names.append`."""
 APART = (Optimizer, LRScheduler)
 """What training changes, which is looked at by itself."""
+TABLES = ("_parameters", "_buffers", "_modules")
+"""Where a module has its own parts."""
 OURS = ("lowering.", "irkit.", "passes.", "sympy.", "torch.fx.", "torch._")
 STDLIB = sysconfig.get_path("stdlib")
 
@@ -82,7 +75,7 @@ class Surroundings:
         pending: list[tuple[str, Any]] = [("", kind) for kind in dict.fromkeys(map(type, held_by))]
         for path, each in modules:
             inside = f"{path}." if path else ""
-            held = [(n, v) for n, v in attributes_beside_parts(each).items() if type(v) not in INERT]
+            held = [(n, v) for n, v in each.__dict__.items() if type(v) not in INERT and n not in TABLES]
             pending += [
                 (f"{inside}{n}" if n != "forward" else "", v) for n, v in held if not (type(v) in CONTAINERS and not v)
             ]

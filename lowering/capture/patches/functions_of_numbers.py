@@ -25,17 +25,7 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 def divided_numbers() -> Iterator[None]:
     """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `round`, `log` and `exp` of NumPy, which
     call a method; in which `~n` is a number, `round(n, -1)` rounds to tens, and a truth is a number as Python's is."""
-    methods = {
-        "__divmod__": lambda a, b: (a // b, a % b),
-        "__rdivmod__": lambda a, b: (b // a, b % a),
-        "sqrt": torch.sym_sqrt,
-        **{name: functools.partialmethod(method_of, name) for name in COMPUTED},
-    }
-    of_both = [(kind, name, method) for kind in NUMBERS for name, method in methods.items()]
-    own = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
-    rounding = (torch.SymFloat, "rint", nearest_whole)
-    of_whole = ((torch.SymInt, name, method) for name, method in own.items())
-    with replaced_attributes(*of_both, rounding, *of_whole, *BESIDE_TRUTHS, *OF_TRUTHS):
+    with replaced_attributes(*DIVIDED):
         yield
 
 
@@ -511,6 +501,17 @@ COMPUTED = (
     "asinh", "erfc", "lgamma",
 )  # fmt: skip
 """Functions of `math` and NumPy that the graph computes."""
+METHODS: Mapping[str, Any] = {
+    "__divmod__": lambda a, b: (a // b, a % b), "__rdivmod__": lambda a, b: (b // a, b % a), "sqrt": torch.sym_sqrt,
+    **{name: functools.partialmethod(method_of, name) for name in COMPUTED},
+}  # fmt: skip
+WHOLE: Mapping[str, Any] = {"__invert__": lambda n: -n - 1, "__round__": rounded_whole, "bit_length": bits_of}
+DIVIDED = (
+    *((kind, name, method) for kind in NUMBERS for name, method in METHODS.items()),
+    *((torch.SymInt, name, method) for name, method in WHOLE.items()), (torch.SymFloat, "rint", nearest_whole),
+    *BESIDE_TRUTHS, *OF_TRUTHS,
+)  # fmt: skip
+"""The methods of numbers, and beside them, as `replaced_attributes` takes them."""
 INVERSE = (math.asin, math.acos, math.atanh, math.acosh)
 KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
     {

@@ -95,7 +95,7 @@ ALIKE: dict[type, dict[str, Any]] = {
 LACKED: dict[type, dict[str, Any]] = {
     kind: {name: held for holder, name, held in lacked_attributes() if holder is kind} for kind in PLAIN
 }
-OTHER = {kind: ("__class__", *lacked) for kind, lacked in LACKED.items()}
+OTHER = {kind: frozenset(("__class__", *lacked)) for kind, lacked in LACKED.items()}
 
 
 class Askers(dict[str, bool | None]):
@@ -119,7 +119,7 @@ def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = (), withi
     askers = Askers()
     spaces = (*spaces_of(sys.modules), *own_spaces(module), *places)
     classes = [(kind, attributes_of(kind)) for kind in PLAIN]
-    before = [{name: held for name, held in attributes.items() if name in OTHER[kind]} for kind, attributes in classes]
+    before = [{name: held[name] for name in OTHER[kind] & held.keys()} for kind, held in classes]
     try:
         for kind, attributes in classes:
             attributes.update(LACKED[kind])
