@@ -278,8 +278,9 @@ class Loop(Carrier):
             kept = [each for place, each in enumerate(made) if place not in gone]
             return (*kept, *(each.clone() for place, each in enumerate(made) if place in numbers))
 
-        combine.counts = as_number(self.length)  # type: ignore[attr-defined]
-        found = torch.ops.higher_order.scan(combine, tuple(state), (torch.arange(combine.counts),), extra)
+        length = as_number(self.length)
+        combine.counts = length  # type: ignore[attr-defined]
+        found = torch.ops.higher_order.scan(combine, tuple(state), (torch.arange(length),), extra)
         kept = [place for place in range(len(given)) if place not in gone]
         results = dict(zip(kept, found[: len(state)], strict=True))
         results |= dict(zip(sorted(numbers), found[len(state) :], strict=True))

@@ -83,17 +83,22 @@ def ends_of(length: Dim) -> Iterator[Dim]:
 
 
 def is_never_below(gap: Dim, numbers: Numbers) -> bool:
-    """Whether a number is 0 or more, where there is a round of each loop: it is no less than nothing, or than the
-    rounds that there are beside one."""
+    """Whether a number is 0 or more, where there is a round of each loop: it is no less than 0, or than a multiple
+    of the rounds that there are beside one."""
     ranges = {dims.label(symbol): Range(0, None) for symbol, known in numbers.items() if isinstance(known, Below)}
     lengths = [known.length for known in numbers.values() if isinstance(known, Below)]
-    beside = [dims.sub(most, 1) for length in lengths for most in ends_of(length)]
+    beside = [dims.mul(dims.sub(most, 1), n) for length in lengths for most in ends_of(length) for n in TIMES]
     return any(interval(sympy.sympify(dims.sub(gap, each)), ranges)[0] >= 0 for each in (0, *beside))
+
+
+TIMES = (1, 2, 3)
 
 
 def bounds_of_rounds(numbers: Numbers) -> Iterator[Any]:
     """That the numbers of rounds, and what stands for them in conditions, are in their bounds, as conditions."""
     for symbol, known in numbers.items():
-        for each in (symbol, dims.symbol(f"{symbol.name}_seen", signed=True)) if isinstance(known, Below) else ():
+        if not isinstance(known, Below):
+            continue
+        for each in (symbol, dims.symbol(f"{symbol.name}_seen", signed=True)):
             yield sympy.Ge(each, 0, evaluate=False)
             yield from (sympy.Lt(each, most, evaluate=False) for most in ends_of(known.length))
