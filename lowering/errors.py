@@ -17,6 +17,10 @@ class WrongConverter(LoweringError):
     """A converter that the caller handed in contradicts torch, whichever way the program was captured."""
 
 
+class FailsForExports(LoweringError):
+    """A model that eager takes raises for the example by the ways that it has for exports, whoever exports it."""
+
+
 class Unsupported(Exception):
     """Raised by a converter for arguments it has no ONNX form for; the reason is its only argument."""
 

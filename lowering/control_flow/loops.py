@@ -233,6 +233,8 @@ class Loop(Carrier):
         if self.rows and counted and not self.growing:
             return self.scanned(given, extra)
         bodies = self.tested(len(given)), self.round(len(given))
+        if self.length is not None:
+            bodies[1].counts = as_number(self.length)  # type: ignore[attr-defined]
         if not self.rows or any(type(each) is Traced for each in given):
             bodies[1].rows = sorted(self.numbers_of_rows())  # type: ignore[attr-defined]
             if counted:
@@ -276,8 +278,9 @@ class Loop(Carrier):
             kept = [each for place, each in enumerate(made) if place not in gone]
             return (*kept, *(each.clone() for place, each in enumerate(made) if place in numbers))
 
-        rounds = torch.arange(as_number(self.length))
-        found = torch.ops.higher_order.scan(combine, tuple(state), (rounds,), extra)
+        length = as_number(self.length)
+        combine.counts = length  # type: ignore[attr-defined]
+        found = torch.ops.higher_order.scan(combine, tuple(state), (torch.arange(length),), extra)
         kept = [place for place in range(len(given)) if place not in gone]
         results = dict(zip(kept, found[: len(state)], strict=True))
         results |= dict(zip(sorted(numbers), found[len(state) :], strict=True))

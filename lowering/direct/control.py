@@ -20,16 +20,17 @@ from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
+from lowering.capture.guards.rounds import bounds_of_rounds
 from lowering.capture.inputs.side_effects import refuse_side_effects
+from lowering.direct.data import bound_around, conditions_within, numbers_of_rounds
 from lowering.direct.meta_device.arguments import laid_out
 from lowering.direct.sizes import SizeNode, dim_of
 from lowering.direct.tensors import Handle, Memory, Traced
-from lowering.direct.tracer import Frame, Tracer
+from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks, wide_checks
+from lowering.fold.assertions import all_of, condition, join_checks, settled_checks, wide_checks
 from lowering.fold.control import INLINED, Body, as_tensor, loop_of, scan_of, several
-from lowering.fold.scope import Check, Scope, bind_symbols, stamp_origin, stamped_all
-from lowering.records.sizes import is_unbacked
+from lowering.fold.scope import Frame, Scope, bind_symbols, stamp_origin, stamped_all
 from lowering.records.torch_internals import math_attention
 from lowering.tensors.complex_pairs import apart, is_complex
 
@@ -86,14 +87,20 @@ def body_of(
     operands: Sequence[Any],
     elements: Mapping[int, int] = {},
     moving: Set[Any] = frozenset(),
+    changing: int = 0,
 ) -> TracedBody:
-    """A function traced on stand-ins for its operands; of those in `elements` on one element along that axis. `moving`
-    are the symbols of sizes that rounds change."""
+    """A function traced on stand-ins for its operands, of which rounds change the first ones; of those in `elements` on
+    one element along that axis. `moving` are the symbols of sizes that rounds change. A function that has `counts`, how
+    many rounds there are, is given the number of the round first."""
     with inside(tracer, moving) as frame:
         params: list[Value] = []
         given: list[Any] = []
         for index, operand in enumerate(operands):
             given.append(stand_in(tracer, params, operand, elements.get(index)))
+            if index >= changing and isinstance(given[-1], torch.SymInt):
+                frame.stands[dim_of(given[-1])] = dim_of(operand)
+        if (rounds := getattr(function, "counts", None)) is not None:
+            frame.counter = params[0], dim_of(rounds)
         asked, before = tracer.asked, set(tracer.asked.kept)
         asked.inside += 1
         try:
@@ -106,7 +113,7 @@ def body_of(
         where = tracer.origin("body")
         values = [stamp_origin(tracer.scope, as_value(tracer, each), where) for each in flat]
         twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
-        said = [each.condition for each in tracer.scope.checks]
+        said = [*(each.condition for each in tracer.scope.checks), *bounds_of_rounds(numbers_of_rounds(tracer))]
         checks = settled_checks(tracer.scope, tracer.scope.checks)
         checks += wide_checks(tracer.scope, [*values, *(each.condition for each in checks)], guards=said, inside=True)
         held = [all_of(checks)] if checks else []
@@ -120,45 +127,6 @@ def run_anew(tracer: Tracer, function: Callable[..., Any], operands: Sequence[An
     """What a function gives on traced tensors, each of its operators and calls met again."""
     with tracer.resumed(), tracer.functions:
         return function(*operands, **named)
-
-
-def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
-    """The conditions on numbers of a body that were asked in it, which become the body's own; `before` were there
-    earlier. What they need of numbers around the body is captured. Raises LoweringError where nothing tells these."""
-    scope, kept = tracer.scope, tracer.asked.kept
-    own = {*scope.binders, *scope.numbers}
-    asked = [each for each in kept if each not in before and not isinstance(each, str) and each.free_symbols & own]
-    for each in asked:
-        around = [s for s in dims.symbols_of(each) if s not in own and is_number_of_data(s)]
-        if not all(bound_around(tracer, symbol) for symbol in around):
-            raise LoweringError(
-                f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,
-                hint="use capture='torch.export'",
-            )  # fmt: skip
-    tracer.allowed.clear()
-    return list(noted_checks(scope, [kept.pop(each) for each in asked]))
-
-
-def is_number_of_data(symbol: Any) -> bool:
-    """Whether only data tells what a symbol stands for."""
-    return is_unbacked(symbol.name) or symbol.name.startswith("zuf")
-
-
-def bound_around(tracer: Tracer, symbol: Any, *, numbers: bool = False) -> bool:
-    """Whether something around a body tells the number of a symbol, which the body then knows, too; with `numbers` not
-    where it is the size of something there."""
-    scope = tracer.scope
-    for depth, frame in reversed([*enumerate(tracer.frames)]):
-        if symbol in frame.outer.binders:
-            value, by_content = frame.outer.binders[symbol]
-            if numbers and not by_content:
-                return False
-            scope.binders[symbol] = (tracer.captured(value, depth), by_content)
-            return True
-        if symbol in frame.outer.numbers:
-            scope.numbers[symbol] = tracer.captured(frame.outer.numbers[symbol], depth)
-            return True
-    return False
 
 
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:
@@ -341,8 +309,8 @@ def looped(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: 
     carried = [resized(tracer, each, equal.get(place, {})) for place, each in enumerate(carried)]
     seen = [resized(tracer, each, moved.get(place, {})) for place, each in enumerate(carried)]
     operands, moving = [*seen, *extra], symbols_of(moved)
-    test_body = body_of(tracer, test, operands, moving=moving)
-    step_body = body_of(tracer, step, operands, moving=moving) if equal else settled
+    test_body = body_of(tracer, test, operands, moving=moving, changing=len(seen))
+    step_body = body_of(tracer, step, operands, moving=moving, changing=len(seen)) if equal else settled
     captures = tuple(dict.fromkeys((*test_body.captures, *step_body.captures)))
     bodies = [attrs.evolve(b.body, graph=with_captures(b, captures)) for b in (test_body, step_body)]
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
@@ -425,7 +393,7 @@ def sizes_after(
     moved: Sizes = {}
     for _ in range(TRIES):
         seen = [resized(tracer, each, moved.get(place, {})) for place, each in enumerate(carried)]
-        traced = body_of(tracer, step, [*seen, *extra], moving=symbols_of(moved))
+        traced = body_of(tracer, step, [*seen, *extra], moving=symbols_of(moved), changing=len(seen))
         found = changed_sizes(tracer, seen, extra, traced, moved)
         if found == moved:
             return moved, equal_sizes(tracer, seen, extra, traced, moved), traced
@@ -580,13 +548,13 @@ def scanned(
     for other in rest:
         tracer.asked.equal(first.shape[0], other.shape[0])
     elements = {count + i: 0 for i in range(len(xs))}
-    step = body_of(tracer, function, [*init, *xs, *extra], elements)
+    step = body_of(tracer, function, [*init, *xs, *extra], elements, changing=count + len(xs))
     if changed_sizes(tracer, init, extra, step, {}):
         raise Growing("what a scan carries changes its sizes", source=tracer.line(), hint="use a while_loop")
     equal = equal_sizes(tracer, init, extra, step, {})
     if equal:
         init = [resized(tracer, each, equal.get(place, {})) for place, each in enumerate(init)]
-        step = body_of(tracer, function, [*init, *xs, *extra], elements)
+        step = body_of(tracer, function, [*init, *xs, *extra], elements, changing=count + len(xs))
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
     given = [as_value(tracer, each) for each in init], [as_value(tracer, each) for each in xs]
     results, check = scan_of(step.body, *given, [*values, *step.captures])

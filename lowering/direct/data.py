@@ -4,7 +4,7 @@ Numbers that a model draws from a seed of its own stand here, too."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,12 +17,15 @@ from irkit import dims
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from lowering.capture.guards.rounds import Below, always_in_rounds
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
+from lowering.fold.assertions import noted_checks
 from lowering.fold.scope import Check
 from lowering.records.members import tells_by_identity
+from lowering.records.sizes import is_unbacked
 from lowering.records.types import tensor_of
 from lowering.tensors.promotion import cast, truth
 
@@ -124,6 +127,74 @@ def in_range(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str
         torch._check(number >= low)
     if high is not None:
         torch._check(number <= high)
+
+
+# ---------------------------------------------------------------------------------------------- numbers of bodies
+
+
+def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
+    """The conditions on numbers of a body that were asked in it, which become the body's own; `before` were there
+    earlier; but for those that hold because there are only so many rounds. What they need of numbers around the body is
+    captured. Raises LoweringError where nothing tells these."""
+    scope, kept = tracer.scope, tracer.asked.kept
+    own = {*scope.binders, *scope.numbers}
+    asked = [each for each in kept if each not in before and not isinstance(each, str) and each.free_symbols & own]
+    for each in asked:
+        around = [s for s in dims.symbols_of(each) if s not in own and is_number_of_data(s)]
+        if not all(bound_around(tracer, symbol) for symbol in around):
+            raise LoweringError(
+                f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,
+                hint="use capture='torch.export'",
+            )  # fmt: skip
+    tracer.allowed.clear()
+    numbers = numbers_of_rounds(tracer)
+    guards = [(each, kept.pop(each)) for each in asked]
+    return list(noted_checks(scope, [guard for each, guard in guards if not always_in_rounds(each, numbers)]))
+
+
+def numbers_of_rounds(tracer: Tracer) -> dict[Any, Any]:
+    """What is known of the numbers of the loops around what is traced, by their symbols, the innermost first: of one
+    that counts rounds that it is below their number, and what those are that no round changes."""
+    found: dict[Any, Any] = {}
+    frames = tracer.frames
+    around = [{own: outer for outer, own in frame.captured.items()} for frame in frames]
+    for place, frame in reversed([*enumerate(frames)]):
+        found |= {symbol: known for symbol, known in frame.stands.items() if symbol not in found}
+        if frame.counter is None:
+            continue
+        number, length = frame.counter
+        for depth in range(len(frames) - 1, place - 1, -1):
+            for symbol, (value, by_content) in frames[depth].scope.binders.items():
+                for own in reversed(around[place + 1 : depth + 1]):
+                    value = own.get(value, value)
+                if by_content and value is number:
+                    found.setdefault(symbol, Below(length))
+    return found
+
+
+def is_number_of_data(symbol: Any) -> bool:
+    """Whether only data tells what a symbol stands for."""
+    return is_unbacked(symbol.name) or symbol.name.startswith("zuf")
+
+
+def bound_around(tracer: Tracer, symbol: Any, *, numbers: bool = False) -> bool:
+    """Whether something around a body tells the number of a symbol, which the body then knows, too; with `numbers` not
+    where it is the size of something there."""
+    scope = tracer.scope
+    for depth, frame in reversed([*enumerate(tracer.frames)]):
+        if symbol in frame.outer.binders:
+            value, by_content = frame.outer.binders[symbol]
+            if numbers and not by_content:
+                return False
+            scope.binders[symbol] = (tracer.captured(value, depth), by_content)
+            return True
+        if symbol in frame.outer.numbers:
+            scope.numbers[symbol] = tracer.captured(frame.outer.numbers[symbol], depth)
+            return True
+    return False
+
+
+# ---------------------------------------------------------------------------------------------- numbers that are drawn
 
 
 SEED = 0x5EED_0F_1DE4

@@ -25,6 +25,7 @@ from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
 from lowering.capture.patches.arrays_of_sizes import OF_NUMPY
+from lowering.capture.patches.settings import saying_that_it_exports
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
@@ -33,7 +34,7 @@ from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
 from lowering.direct.trials import Found, trace_model
-from lowering.errors import CaptureError, LoweringError, WrongConverter
+from lowering.errors import CaptureError, FailsForExports, LoweringError, WrongConverter
 from lowering.fold.lower import Lowered
 from lowering.fold.size_branches import with_size_branches
 from lowering.records.options import DEFAULTS, ExportOptions
@@ -113,7 +114,8 @@ def explaining(request: Request, rewrites: bool = False) -> Iterator[None]:
             raise CaptureError(what, source=line, hint=PLAIN_NUMBERS) from error
         if own is None:
             what = f"direct capture of {request.name} fails with {type(error).__name__}: {first_line(error)}"
-            raise LoweringError(what, source=line, hint="use capture='torch.export'") from error
+            kind = FailsForExports if fails_for_exports(request) else LoweringError
+            raise kind(what, source=line, hint="use capture='torch.export'") from error
         raise raised_error(request, own, line) from own
 
 
@@ -150,6 +152,14 @@ def eager_error(request: Request) -> Exception | None:
     if error is None or not (torch.is_grad_enabled() and asks_for_gradients(error)):
         return error
     return eager_error_of(request, Training.of(request.module, request.parts).recording())
+
+
+def fails_for_exports(request: Request) -> bool:
+    """Whether the model itself raises for the example by the ways that it has for exports."""
+    if request.as_eager:
+        return False
+    with saying_that_it_exports():
+        return eager_error(request) is not None
 
 
 def eager_error_of(request: Request, training: Training) -> Exception | None:

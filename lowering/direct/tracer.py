@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from lowering.direct.sizes import RoomNode, laid_size
 from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout, tracer_of
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
-from lowering.fold.scope import Check, Options, Scope, stamped_all, tensor_constant
+from lowering.fold.scope import Check, Frame, Options, Scope, stamped_all, tensor_constant
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.sizes import Sizes
 from lowering.records.source_lines import short_path
@@ -80,28 +80,6 @@ def weakly(held: Any, function: Callable[..., Any], *first: Any) -> Callable[...
     which no cycle goes is freed as soon as nobody looks at it."""
     found = weakref.ref(held)
     return lambda *args: function(tracer_of(found), *first, *args)
-
-
-@attrs.define(eq=False)
-class Frame:
-    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values around it.
-    Its own symbols are the `moving` ones, of sizes that rounds change, and those of data made since it was `born`."""
-
-    scope: Scope
-    outer: Scope
-    moving: Set[Any] = frozenset()
-    born: int = 0
-    captured: dict[Value, Value] = attrs.field(factory=dict)
-
-    def owns(self, symbol: Any) -> bool:
-        """Whether a symbol means nothing outside the body."""
-        number = symbol.name.removeprefix("u")
-        return symbol in self.moving or (number.isdigit() and int(number) >= self.born)
-
-    @property
-    def params(self) -> list[Value]:
-        """The parameters, in the order in which the values were first used."""
-        return list(self.captured.values())
 
 
 @attrs.frozen

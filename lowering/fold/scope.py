@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Protocol
 
@@ -305,3 +305,29 @@ def with_binders(scope: Scope, vector: Value) -> tuple[tuple[Value | None, ...],
     scalars = {s: scope.binders[s][0] for s in needed if scope.binders[s][1]}
     bound_vector = shape_vector(sizes, *by_type, scalars=scalars)
     return bound_vector.inputs, bound_vector.attributes
+
+
+@attrs.define(eq=False)
+class Frame:
+    """A body that is being traced: its scope, the scope around it, and the parameters that stand for values around it.
+    Its own symbols are the `moving` ones, of sizes that rounds change, and those of data made since it was `born`.
+    `counter` is the number of a round, and how many rounds there are; `stands` has what symbols stand for that a round
+    does not change."""
+
+    scope: Scope
+    outer: Scope
+    moving: Set[Any] = frozenset()
+    born: int = 0
+    counter: tuple[Value, Any] | None = None
+    captured: dict[Value, Value] = attrs.field(factory=dict)
+    stands: dict[Any, Any] = attrs.field(factory=dict)
+
+    def owns(self, symbol: Any) -> bool:
+        """Whether a symbol means nothing outside the body."""
+        number = symbol.name.removeprefix("u")
+        return symbol in self.moving or (number.isdigit() and int(number) >= self.born)
+
+    @property
+    def params(self) -> list[Value]:
+        """The parameters, in the order in which the values were first used."""
+        return list(self.captured.values())

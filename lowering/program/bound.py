@@ -241,10 +241,10 @@ class Bound:
         except Exception as error:  # ONNX Runtime's own classes have no common base
             feeds = {entry.name: array_held(vector[i]) for i, entry in enumerate(self.entries)}
             raise refusal(error, program.ready, program.checks, program.opset, feeds) from error
-        checks = self.checks
-        for i, check in enumerate(checks, len(found) - len(checks)):
-            if not found[i].numpy():
-                raise breach(check)
+        if checks := self.checks:
+            for i, check in enumerate(checks, len(found) - len(checks)):
+                if not found[i].numpy():
+                    raise breach(check)
         if self.is_sized_by_data:
             self.check_sizes_after(sizes, [value_at(exit_, found, vector) for exit_ in self.exits])
         held, places = found, self.computed_next

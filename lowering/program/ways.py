@@ -25,7 +25,7 @@ from lowering.capture.traces import traced_module
 from lowering.control_flow.rewriting import Rewriting, diffs, with_rewriting
 from lowering.direct.entry import directly
 from lowering.direct.run import HOW
-from lowering.errors import CaptureError, LoweringError, MissingConverters, WrongConverter
+from lowering.errors import CaptureError, FailsForExports, LoweringError, MissingConverters, WrongConverter
 from lowering.fold.lower import Lowered, lower_captured
 from lowering.fold.memory.shared_branches import refuse_writes_after
 from lowering.program.clock import Clock
@@ -155,17 +155,20 @@ def lower_as_it_is(
     except (CaptureError, WrongConverter):  # what is wrong in the model, its arguments or its sizes
         raise
     except Exception as error:
-        if options.capture == DIRECT:
+        found = None
+        if options.capture == DIRECT or isinstance(error, FailsForExports):  # as torch.export would, too
             found = by_eagers_ways(model, args, kwargs, options, clock, error)
-            if found is None:
-                raise
+        if found is None and options.capture == DIRECT:
+            raise
+        if found is not None:
             return found
         failed = error
     first = Attempt(HOW, time.perf_counter() - start, said_of(failed))
     try:
         low = by_torch_export(model, args, kwargs, options, clock)
     except (CaptureError, LoweringError) as error:  # eager's ways come last: of data they may ask more
-        found = by_eagers_ways(model, args, kwargs, options, clock, failed)
+        known = isinstance(failed, FailsForExports)  # that these fail, too
+        found = None if known else by_eagers_ways(model, args, kwargs, options, clock, failed)
         if found is None:
             raise neither(failed, error) from error
         return found

@@ -18,10 +18,10 @@ from irkit.dims.choice import choose_size, negation
 from irkit.dims.periodic import shortest
 from lowering.direct.sizes import SizeNode, dim_of, size_of
 from lowering.direct.tensors import Memory, Traced
-from lowering.direct.tracer import Frame, Tracer
+from lowering.direct.tracer import Tracer
 from lowering.fold.assertions import all_of, condition, join_checks
 from lowering.fold.control import several
-from lowering.fold.scope import Check, stamp_origin, stamped_all
+from lowering.fold.scope import Check, Frame, stamp_origin, stamped_all
 from lowering.fold.size_branches import divided_safely
 from lowering.records.types import TORCH
 from lowering.size_branches.decisions import GivenUp

@@ -22,7 +22,8 @@ from lowering.capture.inputs.containers import by_key, restore
 from lowering.capture.inputs.contents import Contents
 from lowering.capture.inputs.side_effects import reached_from
 from lowering.direct.caches import Unequal, Unmet
-from lowering.direct.control import as_value, conditions_within, inside, stand_in
+from lowering.direct.control import as_value, inside, stand_in
+from lowering.direct.data import conditions_within
 from lowering.direct.request import Request
 from lowering.direct.tensors import Memory, Traced
 from lowering.direct.tracer import Tracer

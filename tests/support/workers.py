@@ -17,6 +17,8 @@ import attrs
 
 POLL = 0.5
 """Seconds between two looks at the clocks of the workers."""
+HELD = 4 << 30
+"""A worker that holds more bytes behind a job is replaced: what one job that was ended left is not the next one's."""
 
 
 @attrs.frozen
@@ -55,6 +57,14 @@ class Worker:
         """Hands the worker a job."""
         self.job, self.since = job, time.monotonic()
         self.pipe.send(job)
+
+    def held(self) -> int:
+        """How many bytes the process holds; 0 where the system does not tell."""
+        try:
+            pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1]
+        except OSError:
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self) -> None:
         """Ends the process."""
@@ -112,9 +122,15 @@ def answer_jobs(pipe: Connection, work: Callable[[Any], Any]) -> None:
 
 
 def worked(
-    jobs: Iterable[Any], work: Callable[[Any], Any], workers: int, limit: float, preload: Sequence[str] = ()
+    jobs: Iterable[Any],
+    work: Callable[[Any], Any],
+    workers: int,
+    limit: float,
+    preload: Sequence[str] = (),
+    held: int = HELD,
 ) -> Iterator[tuple[Any, Any]]:
-    """(job, what `work` gives for it, or a `Lost`), as they finish, each within `limit` seconds.
+    """(job, what `work` gives for it, or a `Lost`), as they finish, each within `limit` seconds, by workers that hold
+    no more than `held` bytes when they begin.
 
     Jobs, answers and `work` are pickled; `preload` names modules that workers import but once.
     """
@@ -138,7 +154,7 @@ def worked(
                     found = attrs.evolve(found, stack=worker.asked_stack())
                 yield worker.job, found
                 busy.remove(worker)
-                lost = isinstance(found, Lost) and found.reason != "harness"
+                lost = (isinstance(found, Lost) and found.reason != "harness") or worker.held() > held
                 job = next(todo, None)
                 if lost or job is None:
                     worker.stop()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.draws import drawn
 from tests.support.rows import append, rows_in
-from tests.support.workers import Worker
+from tests.support.workers import Worker, worked
 from tests.tables.coverage.databases import DATABASES, EVERY, cells, measured
 from tests.tables.coverage.measure import WAYS, Found, Key, Undetermined, clean, reason_of
 from tests.tables.coverage.measure import measured as one_cell
@@ -193,3 +193,18 @@ def test_a_section_tells_of_its_own_database() -> None:
     text = page(rows)
     assert "## Higher-order operators" in text and "- value: cond.simple float32 static, direct: `wrong`" in text
     assert "## Modules" not in text
+
+
+KEPT: list[bytes] = []
+
+
+def number_of_its_process(megabytes: int) -> int:
+    """The number of the process, which keeps so many megabytes more."""
+    KEPT.append(bytes(range(256)) * (megabytes << 12))
+    return multiprocessing.current_process().pid or 0
+
+
+def test_a_worker_that_holds_much_is_replaced() -> None:
+    found = [number for _, number in worked([1, 1, 900, 1, 1], number_of_its_process, 1, 60, held=1 << 30)]
+    first, same, great, other, again = found
+    assert first == same == great and other == again and other != great

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 import irkit
 from lowering.capture import same_numbers
 from lowering.direct import run as runs
+from lowering.program import ways
 
 
 def is_traced() -> bool:
@@ -214,6 +215,20 @@ def test_a_model_that_raises_in_its_way_for_exports_is_captured_by_that_of_eager
         torch.testing.assert_close(program(x), program.reference(x), rtol=0, atol=0)
     assert any("took those of eager" in note for note in program.report.notes)
     assert program.check()
+
+
+def test_torch_export_is_not_asked_for_a_model_that_raises_in_its_way_for_exports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: Any) -> Any:
+        raise AssertionError("torch.export takes the same way as direct capture, which raises")
+
+    monkeypatch.setattr(ways, "by_torch_export", refused)
+    program = irkit.to_onnx(OfEager(), (torch.randn(6, 3),), dynamic_shapes=({0: "n"},))
+    assert program.report.capture == "traced directly" and program.check()
+    monkeypatch.undo()
+    with pytest.raises(irkit.IrkitError, match="the first reason"):  # both fail: the error is that of torch.export
+        irkit.to_onnx(Wrong(), (torch.randn(6, 3),))
 
 
 def test_what_the_way_of_eager_asks_of_data_is_a_condition() -> None:

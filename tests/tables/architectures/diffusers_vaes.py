@@ -143,7 +143,7 @@ ROWS: tuple[Row, ...] = (
             "decoder_input_channels": 4,
             "audio_channels": 2,
         },
-        8,
+        4,
         channels=2,
         latents=WAVE_LATENTS,
         samples=WAVES,

@@ -110,7 +110,8 @@ def row_of(subject: Subject, timed: bool = False) -> Row:
         warnings.simplefilter("ignore")
         told = Row(subject.source, subject.name, subject.kind, NOT_EAGER)
         try:
-            model = subject.build().eval()
+            with torch.no_grad():  # or what `weight_norm` computes of parameters hangs on them, and has no copy
+                model = subject.build().eval()
             count = sum(p.numel() for p in model.parameters())
             if count > PARAMETERS:
                 return attrs.evolve(told, problem=f"it has {count:,} parameters and was not made tiny")
