@@ -28,6 +28,7 @@ from lowering.capture.guards.assumed import (
     asks_in_its_kernel,
     compares_in_its_kernel,
     normalizes_channels,
+    replaces_part,
     resizes,
 )
 from lowering.capture.guards.comparisons import as_said
@@ -222,6 +223,10 @@ def require(
     """Keeps what an operator requires of sizes. Raises Alike where names must be one, LoweringError where the sizes of
     a result are others than its type says."""
     key = key_of(tracer, func, (args, tuple(kwargs.items())))
+    if replaces_part(func._schema.name):
+        met = Elsewhere(tracer, func, args, kwargs, results, device)
+        if not met.taken(tracer.asked.hints):
+            raise untaken(met)
     if key is None or key in tracer.required:
         return
     tracer.required.add(key)
