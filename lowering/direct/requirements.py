@@ -28,7 +28,6 @@ from lowering.capture.guards.assumed import (
     asks_in_its_kernel,
     compares_in_its_kernel,
     normalizes_channels,
-    replaces_part,
     resizes,
 )
 from lowering.capture.guards.comparisons import as_said
@@ -223,10 +222,6 @@ def require(
     """Keeps what an operator requires of sizes. Raises Alike where names must be one, LoweringError where the sizes of
     a result are others than its type says."""
     key = key_of(tracer, func, (args, tuple(kwargs.items())))
-    if replaces_part(func._schema.name):
-        met = Elsewhere(tracer, func, args, kwargs, results, device)
-        if not met.taken(tracer.asked.hints):
-            raise untaken(met)
     if key is None or key in tracer.required:
         return
     tracer.required.add(key)
@@ -289,11 +284,11 @@ def require_element_type(met: Elsewhere) -> None:
 TAKEN_SIZES = "give an example of sizes that the model runs on: model(*args) shows torch's own error"
 
 
-def refuse_untaken(met: Elsewhere) -> None:
+def refuse_untaken(met: Elsewhere, computed: bool = False) -> None:
     """Raises LoweringError where torch, which was not asked for results, or for no more than the meta device says,
-    refuses an operator at the sizes of a run."""
+    refuses an operator at the sizes of a run; with `computed`, where it may have been asked."""
     asked = met.func._schema.name.removeprefix("aten::") not in QUICK and not (met.compares and met.tracer.before)
-    if not asked and not met.taken(met.tracer.asked.hints):
+    if (computed or not asked) and not met.taken(met.tracer.asked.hints):
         raise untaken(met)
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.fuzz.copied_views 200 --seed 7
 
-A view is taken of a tensor, perhaps of a part of it whose size data tells; reshape, contiguous, flatten and their like are
-asked of that; what they give, or what they were given, is written, and both are read. By each way of capture the program
-must give what eager gives, or refuse.
+A view is taken of a tensor, perhaps of a part of it whose size data tells; reshape, contiguous, flatten and their like
+are asked of that; what they give, or what they were given, is written, and both are read. By each way of capture the
+program must give what eager gives, or refuse.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tests.support.written_functions import function_of
 
 BASES = ("x * 1", "x", "(x * 1).t()", "(x * 1)[1:]", "x.clone().unsqueeze(1)", "x[x[:, 0] > 0]", "(x * 1)[None]")
 VIEWS = (
-    "{u}.mT", "{u}[:-1]", "{u}[1:]", "{u}[..., :-1]", "{u}[..., 1:]", "{u}[..., :3]", "{u}[:k]", "{u}[..., :k]", "{u}[::2]",
-    "{u}[..., ::2]", "{u}.narrow(-1, 0, 2)", "{u}.unsqueeze(-1)", "{u}.select(-1, 0)", "{u}.movedim(0, -1)",
+    "{u}.mT", "{u}[:-1]", "{u}[1:]", "{u}[..., :-1]", "{u}[..., 1:]", "{u}[..., :3]", "{u}[:k]", "{u}[..., :k]",
+    "{u}[::2]", "{u}[..., ::2]", "{u}.narrow(-1, 0, 2)", "{u}.unsqueeze(-1)", "{u}.select(-1, 0)", "{u}.movedim(0, -1)",
     "{u}[..., : x.shape[0]]", "{u}.split(2, -1)[0]", "{u}.chunk(2, 0)[0]", "{u}.flip(0).mT", "{u}[:, None]",
-    "{u}.unflatten(-1, (-1, 1))", "{u}.swapaxes(0, -1)", "{u}.diagonal(0, 0, -1)", "{u}.unfold(-1, 1, 1)", "{u}.squeeze(0)",
+    "{u}.unflatten(-1, (-1, 1))", "{u}.swapaxes(0, -1)", "{u}.diagonal(0, 0, -1)", "{u}.unfold(-1, 1, 1)",
+    "{u}.squeeze(0)",
 )  # fmt: skip
 COPIES = (
     "{u}.reshape(-1)", "{u}.contiguous()", "{u}.flatten()", "{u}.ravel()", "{u}.reshape(1, -1)", "{u}.flatten(0, 1)",
@@ -36,7 +37,8 @@ COPIES = (
     "{u}.reshape({u}.shape[::-1])", "{u}.to(x.dtype)", "torch.flatten({u}, -2)", "{u}.reshape(*{u}.shape, 1)",
     "{u}.contiguous().reshape(-1)", "{u}.reshape(-1).contiguous()", "{u}.mT.reshape(-1)", "torch.atleast_2d({u})",
     "{u}.sum_to_size(1, {u}.shape[-1])", "{u}.reshape(-1, 2)", "{u}.unflatten(-1, (1, -1)).contiguous()",
-    "{u}.type_as(x)", "{u}.float()", "{u}.squeeze()", "torch.reshape({u}, (-1,))[1:]", "{u}.expand_as({u}).contiguous()",
+    "{u}.type_as(x)", "{u}.float()", "{u}.squeeze()", "torch.reshape({u}, (-1,))[1:]",
+    "{u}.expand_as({u}).contiguous()",
 )  # fmt: skip
 WRITES = ("v.mul_(2)", "u.add_(1)", "w.sub_(3)", "v.zero_()", "v[:1] = 7.0", "v.copy_(v + 1)", "v += 1", "w.neg_()")
 WAYS = ("torch.export", "direct")
@@ -83,7 +85,8 @@ def outcome(function: Any, told: str, spec: dict[int, str], sizes: tuple[int, in
             continue
         assert expected is not None, f"eager refuses {(one, other)}, the program does not\n{told}"
         for mine, eager in zip(made, expected, strict=True):
-            torch.testing.assert_close(mine, eager, msg=lambda m: f"at {(one, other)}: {m}\n{told}")
+            assert mine.shape == eager.shape, f"{list(mine.shape)} for {list(eager.shape)} at {(one, other)}\n{told}"
+            assert torch.equal(mine, eager), f"{mine.tolist()} for {eager.tolist()} at {(one, other)}\n{told}"
     return f"{way}, right"
 
 

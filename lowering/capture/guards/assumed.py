@@ -63,7 +63,7 @@ def compares_in_its_kernel(name: str) -> bool:
 
 
 def replaces_part(name: str) -> bool:
-    """True for an operator that replaces a part of a tensor by one of that part's sizes. The meta device stretches it."""
+    """True for an operator that replaces a part of a tensor by one of its sizes. The meta device stretches others."""
     return name in _WRITES or name == "aten::diagonal_scatter"
 
 

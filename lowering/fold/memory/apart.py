@@ -1,5 +1,5 @@
-"""The sizes at which an operator gives a view that it does not give at the example's: reshape, contiguous and their like
-copy what is laid out otherwise, and how it is laid out sizes tell."""
+"""The sizes at which an operator gives a view that it does not give at the example's: reshape, contiguous and their
+like copy what is laid out otherwise, and how it is laid out sizes tell."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kept_apart(node: Node) -> Iterator[Any]:
     if not shared:
         return
     apart = [each for each, told in zip(points, found, strict=True) if told is False]
-    for equation in equations_of(tensors, sorted(hints, key=str), hints):
+    for equation in equations_of(node, tensors, hints):
         here = [each for each in shared if holds_at(equation, each)]
         if not here or any(holds_at(equation, each) for each in apart):
             continue
@@ -49,7 +49,7 @@ def kept_apart(node: Node) -> Iterator[Any]:
         shared = [each for each in shared if each not in here]
         if not shared:
             return
-    for equation in equations_of(tensors, sorted(hints, key=str), hints):
+    for equation in equations_of(node, tensors, hints):
         here = [each for each in shared if holds_at(equation, each)]
         if here and not holds_at(equation, hints):
             yield is_false(equation)
@@ -98,12 +98,14 @@ def points_near(node: Node, tensors: Sequence[torch.Tensor], hints: Point) -> It
     given = [expression(n) for each in tensors for n in (*each.shape, *each.stride())]
     given += [expression(each) for each in recorded_of(node) if isinstance(each, int | torch.SymInt)]
     ends = {int(n) for each in given for n in each.atoms(sympy.Integer)} | set(hints.values())
-    near = [size for size in sorted({n + step for n in ends for step in (-1, 0, 1)} | set(range(SMALL)))]
-    near = [size for size in near if 0 <= size <= LARGE]
+    some = sorted({n + step for n in ends for step in (-1, 0, 1)} | set(range(SMALL)))
+    near = [size for size in some if 0 <= size <= LARGE]
     if len(near) ** len(hints) <= MOST:
         yield from (dict(zip(hints, sizes, strict=True)) for sizes in product(near, repeat=len(hints)))
         return
-    yield from ({**hints, **dict.fromkeys(some, 1)} for n in range(1, len(hints) + 1) for some in combinations(hints, n))
+    yield from (
+        {**hints, **dict.fromkeys(some, 1)} for n in range(1, len(hints) + 1) for some in combinations(hints, n)
+    )
     for some in combinations(hints, 2):
         yield from ({**hints, **dict(zip(some, sizes, strict=True))} for sizes in product(near, repeat=2))
 
@@ -112,10 +114,17 @@ SMALL, LARGE, MOST = 6, 1 << 16, 1500
 """Below which sizes are tried, above which none is, and how many of several symbols together."""
 
 
-def equations_of(tensors: Sequence[torch.Tensor], symbols: Sequence[Any], hints: Point) -> Iterator[Any]:
-    """What layouts hang on: that a size is 1, that a tensor is one element long along all axes but one, and that a
-    stride is that of what lies in order behind it, then two of these at a time; each once, false for the example."""
+def equations_of(node: Node, tensors: Sequence[torch.Tensor], hints: Point) -> Iterator[Any]:
+    """What layouts hang on: that a size is 1, or one that a tensor is to have, and that a stride is that of what lies
+    in order behind it, then two of these at a time; each once, false for the example."""
+    symbols = sorted(hints, key=str)
+    made = [each for each in pytree.tree_leaves(node.meta.get("val")) if isinstance(each, torch.Tensor)]
     single = [sympy.Eq(each, 1) for each in symbols]
+    single += [
+        sympy.Eq(expression(one), expression(other))
+        for given, result in product(tensors, made)
+        for one, other in product(given.shape, result.shape)
+    ]
     single += [sympy.Eq(expression(n), 1) for each in tensors for n in each.shape]
     for each in tensors:
         sizes, strides = ([expression(n) for n in told] for told in (each.shape, each.stride()))
