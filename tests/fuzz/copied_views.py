@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from itertools import product
@@ -41,7 +42,7 @@ COPIES = (
     "{u}.expand_as({u}).contiguous()",
 )  # fmt: skip
 WRITES = ("v.mul_(2)", "u.add_(1)", "w.sub_(3)", "v.zero_()", "v[:1] = 7.0", "v.copy_(v + 1)", "v += 1", "w.neg_()")
-WAYS = ("torch.export", "direct")
+WAYS = ("torch.export", "direct", "file")
 SPECS: tuple[dict[int, str], ...] = ({0: "n"}, {1: "m"}, {0: "n", 1: "m"})
 SIZES = (0, 1, 2, 3, 4, 5, 6, 8)
 
@@ -74,9 +75,11 @@ def outcomes(seed: int, ways: tuple[str, ...] = WAYS) -> list[str]:
 def outcome(function: Any, told: str, spec: dict[int, str], sizes: tuple[int, int], way: Any) -> str:
     """right, and how often it refused, or why there is no program"""
     try:
-        found = irkit.to_onnx(function, (numbers(*sizes),), dynamic_shapes=(spec,), capture=way, widen=False)
+        found = exported(function, spec, numbers(*sizes), way)
     except IrkitError as error:
         return f"{way}, none: {str(error).splitlines()[0][:90]}"
+    if found is None:
+        return f"{way}, torch.export does not capture it"
     for one, other in product(*(SIZES if axis in spec else (sizes[axis],) for axis in (0, 1))):
         expected = answer(function, (one, other))
         try:
@@ -88,6 +91,25 @@ def outcome(function: Any, told: str, spec: dict[int, str], sizes: tuple[int, in
             assert mine.shape == eager.shape, f"{list(mine.shape)} for {list(eager.shape)} at {(one, other)}\n{told}"
             assert torch.equal(mine, eager), f"{mine.tolist()} for {eager.tolist()} at {(one, other)}\n{told}"
     return f"{way}, right"
+
+
+def exported(function: Callable[..., Any], spec: dict[int, str], example: torch.Tensor, way: Any) -> Any:
+    """The program, by torch.export itself and a file of it, too; None where torch.export does not take the model."""
+    if way != "file":
+        return irkit.to_onnx(function, (example,), dynamic_shapes=(spec,), capture=way, widen=False)
+
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/program.pt2"
+        try:
+            shapes = (dict.fromkeys(spec, torch.export.Dim.AUTO),)
+            torch.export.save(torch.export.export(Module(), (example,), dynamic_shapes=shapes), path)
+        except Exception:  # in errors of every class
+            return None
+        return irkit.to_onnx(path)
 
 
 def answer(function: Callable[..., Any], sizes: tuple[int, int]) -> Any:

@@ -32,23 +32,23 @@ from lowering.records.torch_internals import (
 Found = TypeVar("Found", bound=Any)  # a lowering.capture.capture.Captured
 
 
-def without_empty(captured: Found, symbols: Sequence[str]) -> tuple[Found, frozenset[str]]:
-    """(program, refused): the same program, in which a symbol ranges from 1 where some operator raises at 0, and those
-    symbols."""
+def without_empty(captured: Found, symbols: Sequence[str], few: Sequence[int] = (0,)) -> tuple[Found, frozenset[str]]:
+    """(program, refused): the same program, in which a symbol ranges from 1 where some operator raises at 0, or gives
+    other sizes than torch recorded, and those symbols. Sizes of 1 are looked at, too, where they are among the `few`.
+    """
     program: ExportedProgram | None = captured.program
     if program is None or not symbols:
         return captured, frozenset()
     ranges, guards, notes = dict(captured.range_constraints), list(captured.guards), list(captured.notes)
     refused: set[str] = set()
-    for several in empties(program, symbols):
-        text, line = raised_at(program, dict.fromkeys(several, 0)) or ("", "")
-        names = " and ".join(f"{captured.dim_names[symbol]} = 0" for symbol in several)
+    for point in refused_points(program, symbols, few):
+        text, line = raised_at(program, point) or ("", "")
+        names = " and ".join(f"{captured.dim_names[symbol]} = {size}" for symbol, size in point.items())
         notes.append(f"{names} is refused: {text}")
-        if len(several) > 1:
-            expr: Any = sympy.Or(*(sympy.Ge(number(symbol), 1) for symbol in several))
-            guards.append(Guard(expr, str(expr), line))
+        ((symbol, size), *others) = point.items()
+        if others or size:
+            guards.append(guard_against(point, line))
             continue
-        (symbol,) = several
         refused.add(symbol)
         ranges[symbol] = (max(1, ranges[symbol][0]), ranges[symbol][1])
         expr = sympy.Ge(number(symbol), 1)
@@ -59,20 +59,31 @@ def without_empty(captured: Found, symbols: Sequence[str]) -> tuple[Found, froze
     )
 
 
-def empties(program: ExportedProgram, symbols: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The symbols at 0 for which some operator raises, or gives other sizes than torch recorded: each alone, then two
-    of the others together, then all of them."""
-    whole = raised_at(program, dict.fromkeys(symbols, 0)) is not None
-    if not whole and len(symbols) > FEW:
+def guard_against(point: Mapping[str, int], line: str) -> Guard:
+    """What refuses that symbols have these sizes, all of them together."""
+    sizes = [(number(symbol), size) for symbol, size in point.items()]
+    expr: Any = sympy.Or(*(each for s, size in sizes for each in (sympy.Lt(s, size), sympy.Gt(s, size))))
+    return Guard(expr, str(expr), line)
+
+
+def refused_points(program: ExportedProgram, symbols: Sequence[str], few: Sequence[int]) -> Iterator[Mapping[str, int]]:
+    """The sizes, of the few, at which some operator raises, or gives other sizes than torch recorded: of each symbol
+    alone, then of two together, then of all of them."""
+    wholes = [size for size in few if raised_at(program, dict.fromkeys(symbols, size)) is not None]
+    if not wholes and len(symbols) > FEW:
         return
-    alone = [symbol for symbol in symbols if raised_at(program, {symbol: 0}) is not None]
-    yield from ((symbol,) for symbol in alone)
-    rest = [symbol for symbol in symbols if symbol not in alone]
-    pairs = [*combinations(rest, 2)] if len(rest) <= FEW else []
-    together = [pair for pair in pairs if raised_at(program, dict.fromkeys(pair, 0)) is not None]
+    single = [{symbol: size} for symbol in symbols for size in few]
+    alone = [point for point in single if raised_at(program, point) is not None]
+    yield from alone
+    rest = [point for point in single if point not in alone]
+    pairs = [{**one, **other} for one, other in combinations(rest, 2) if one.keys() != other.keys()]
+    pairs = pairs if len(symbols) <= FEW else []
+    together = [pair for pair in pairs if raised_at(program, pair) is not None]
     yield from together
-    if whole and len(rest) > 2 and not together and raised_at(program, dict.fromkeys(rest, 0)) is not None:
-        yield tuple(rest)
+    for size in wholes:
+        every = {symbol: size for symbol in symbols if {symbol: size} in rest}
+        if len(every) > 2 and not together and raised_at(program, every) is not None:
+            yield every
 
 
 FEW = 4
@@ -115,7 +126,11 @@ def refuse_other_sizes(node: Node, made: Any, sizes: Mapping[str, int]) -> None:
         if not isinstance(each, torch.Tensor) or not isinstance(found, torch.Tensor) or each.ndim != found.ndim:
             continue
         pairs = [(n, size) for n, size in zip(each.shape, found.shape, strict=True) if type(size) is int and is_told(n)]
-        if any(at(n, sizes) != size for n, size in pairs):
+        try:
+            other = any(at(n, sizes) != size for n, size in pairs)
+        except ArithmeticError:  # at these sizes it would divide by 0
+            continue
+        if other:
             raise ValueError(f"{node.target} gives a tensor of {list(found.shape)}, torch recorded {list(each.shape)}")
 
 

@@ -58,6 +58,14 @@ def kept_apart(node: Node) -> Iterator[Any]:
         raise refused(node, "gives a view of what it is given at some sizes, which torch.export does not record")
 
 
+def shares_everywhere(node: Node) -> bool:
+    """Whether an operator gives a view of what it is given, at the example's sizes and all others that are tried."""
+    hints = hints_of(node)
+    tensors = [each for each in recorded_of(node) if isinstance(each, torch.Tensor)]
+    told = [shares_at(node, each) for each in (hints, *(points_near(node, tensors, hints) if hints else ()))]
+    return True in told and False not in told
+
+
 def refused(node: Node, what: str) -> LoweringError:
     """The error for what an operator gives, where that or what it is given is written."""
     return LoweringError(
@@ -146,9 +154,12 @@ def expression(size: Any) -> Any:
 
 
 def holds_at(equation: Any, sizes: Point) -> bool:
-    """Whether equations hold at sizes."""
+    """Whether equations hold at sizes; not where one would divide by 0."""
     parts = equation.args if isinstance(equation, sympy.And) else (equation,)
-    return all(int(each.lhs.xreplace(dict(sizes))) == int(each.rhs.xreplace(dict(sizes))) for each in parts)
+    try:
+        return all(int(each.lhs.xreplace(dict(sizes))) == int(each.rhs.xreplace(dict(sizes))) for each in parts)
+    except ArithmeticError:
+        return False
 
 
 def is_false(equation: Any) -> Any:
@@ -159,7 +170,7 @@ def is_false(equation: Any) -> Any:
 
 
 def shares_at(node: Node, sizes: Point) -> bool | None:
-    """Whether torch gives a view with elements at these sizes, on the meta device; None where it refuses them."""
+    """Whether torch gives a view at these sizes, on the meta device; None where it refuses them, or gives nothing."""
     numbers = {over_sizes(symbol): size for symbol, size in sizes.items()} | dict(sizes)
 
     def plain(given: Any) -> Any:
@@ -175,7 +186,9 @@ def shares_at(node: Node, sizes: Point) -> bool | None:
         args, kwargs = pytree.tree_map_only((Node, torch.SymInt, torch.device), plain, (node.args, node.kwargs))
         target: Any = node.target
         made = pytree.tree_leaves(target(*args, **kwargs))
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except (ArithmeticError, RuntimeError, TypeError, ValueError, IndexError):
         return None
     given = {storage.recorded_storage(each) for each in pytree.tree_leaves((args, kwargs))} - {None}
-    return any(storage.recorded_storage(each) in given and each.numel() > 0 for each in made)
+    if all(isinstance(each, torch.Tensor) and each.numel() == 0 for each in made):
+        return None
+    return any(storage.recorded_storage(each) in given for each in made)
