@@ -43,8 +43,8 @@ EXPORTED = "torch.func.grad and its like cannot be exported; vmap, jvp and autoc
 
 
 def unwraps_nothing(nodes: Iterable[Node]) -> bool:
-    """True for a graph that takes a tensor out of a transform which it did not enter, as torch.func.vjp leaves it: torch
-    would end the process."""
+    """True for a graph that takes a tensor out of a transform which it did not enter, as torch.func.vjp leaves it:
+    torch would end the process."""
     depth = 0
     for node in nodes:
         name = getattr(node.target, "__name__", "") if is_left_over(node) else ""
