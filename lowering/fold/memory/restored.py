@@ -20,7 +20,8 @@ from lowering.records.torch_internals import FakeTensor, OpOverload
 def with_shared_memory(module: GraphModule) -> GraphModule:
     """The same graph, in which what torch recorded for views has the memory of what they are views of; itself where
     that is so already, or nothing is written."""
-    if not any(map(is_torn, module.graph.nodes)):
+    nodes = module.graph.nodes
+    if not any(storage.written_arguments(node.target) for node in nodes) or not any(map(is_torn, nodes)):
         return module
     graph = copy.deepcopy(module.graph)  # of which the nodes are new, and what was recorded for them is not
     for node in graph.nodes:
@@ -32,14 +33,18 @@ def with_shared_memory(module: GraphModule) -> GraphModule:
 
 
 def is_torn(node: Node) -> bool:
-    """Whether a node writes a tensor and returns it, and torch recorded other memory for what it returns."""
-    recorded = node.meta.get("val")
-    if not isinstance(recorded, torch.Tensor) or not storage.written_arguments(node.target):
+    """Whether a node returns what it is given, or a view of it, and torch recorded other memory for that. What may be
+    a copy is not asked."""
+    recorded, target = node.meta.get("val"), node.target
+    if not isinstance(target, OpOverload) or may_give_a_view(target) or not isinstance(recorded, torch.Tensor):
         return False
-    given = [storage.recorded_storage(each.meta.get("val")) for each in storage.written_nodes(node)]
-    returns: Any = node.target
-    aliases = any(each.alias_info is not None for each in returns._schema.returns)
-    return aliases and None not in given and storage.recorded_storage(recorded) not in given
+    returned = [each.alias_info for each in target._schema.returns]
+    written = storage.written_nodes(node)
+    of = written[0] if written else node.args[0] if node.args else None
+    if not returned or returned[0] is None or not isinstance(of, Node):
+        return False
+    one, other = (storage.recorded_storage(each) for each in (of.meta.get("val"), recorded))
+    return None not in (one, other) and one != other
 
 
 def share_memory(node: Node) -> None:
