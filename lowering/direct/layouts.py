@@ -267,7 +267,9 @@ def points_apart(
         beside = [{name: each} for each in (size - 1, size + 1) if each > 1]
         if not any(differs(tracer, question, answer, each) for each in beside):
             asked.condition(sympy.Eq(dims.symbol(name), size), False)
-    return others() if found else []
+    return (
+        [point for point in points_near(tracer, bent, FAR) if differs(tracer, question, answer, point)] if found else []
+    )
 
 
 def differs(
@@ -281,12 +283,12 @@ def differs(
         return None
 
 
-def points_near(tracer: Tracer, bent: Sequence[Any]) -> list[dict[str, int]]:
+def points_near(tracer: Tracer, bent: Sequence[Any], small: int | None = None) -> list[dict[str, int]]:
     """Sizes of one name that stands in some sizes, or of two: small ones, and those around the numbers in these."""
     hints = tracer.asked.hints
     ends = {int(each) for size in bent for each in size.atoms(sympy.Integer)}
     ends |= {hints[s.name] for size in bent for s in dims.symbols_of(size) if s.name in hints}
-    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, SMALL)))
+    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, small or SMALL)))
     names = dict.fromkeys(s.name for size in bent for s in dims.symbols_of(size) if s.name in hints)
     near = [size for size in near if 2 <= size <= LARGE]
     one = [{name: size} for name in names for size in near if size != hints[name]]
@@ -302,9 +304,9 @@ def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
             yield told
 
 
-SMALL, LARGE, FEW = 7, 1 << 16, 3
-"""Below which sizes are looked at, beside those around others; above which none is; and of how many it is said that a
-name has not this size."""
+SMALL, FAR, LARGE, FEW = 7, 30, 1 << 16, 3
+"""Below which sizes are looked at, beside those around others, and where some have another answer; above which none is;
+and of how many it is said that a name has not this size."""
 
 MOST, MOST_POINTS = 4, 8
 """Of how many sizes all are tried together, and how many points are refused, one by one, that are not 0 and 1 alone."""

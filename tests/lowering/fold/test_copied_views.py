@@ -24,7 +24,7 @@ def test_random_programs_are_right_or_refused(seed: int) -> None:
     assert outcomes(seed)
 
 
-@pytest.mark.parametrize("seed", [34, 43, 64, 112, 115, 129, 199, 1040])
+@pytest.mark.parametrize("seed", [34, 43, 64, 112, 115, 129, 199, 1040, 9119, 9296])
 def test_programs_that_were_wrong_are_right_or_refused(seed: int) -> None:
     assert outcomes(seed)
 
