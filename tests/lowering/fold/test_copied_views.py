@@ -110,3 +110,12 @@ def test_a_part_of_other_sizes_is_refused_where_all_sizes_are_fixed(way: Any) ->
     for model in (torch.slice_scatter, torch.diagonal_scatter):
         with pytest.raises(IrkitError):
             irkit.to_onnx(model, (torch.randn(4, 6), torch.randn(4, 1)), capture=way)
+
+
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_a_vector_of_nothing_times_a_batch_of_matrices_is_zeros(way: Any) -> None:
+    example = (torch.randn(4), torch.randn(2, 3, 4, 5))
+    program = irkit.to_onnx(torch.matmul, example, dynamic_shapes=({0: "n"}, {2: "n"}), capture=way)
+    for n in (0, 1, 7):
+        x, y = torch.randn(n), torch.randn(2, 3, n, 5)
+        torch.testing.assert_close(program(x, y), x @ y)
