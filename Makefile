@@ -207,6 +207,7 @@ fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.functions_of_sizes 2000
 	$(BIN)/python -m tests.fuzz.numbers_beside_integers 1000
 	$(BIN)/python -m tests.fuzz.tied_sizes 2000
+	$(BIN)/python -m tests.fuzz.copied_views 1000
 
 special-values: $(READY)
 	$(BIN)/python -m tests.fuzz.special_values $(VALUES_ARGS)

@@ -446,7 +446,7 @@ def of_given_program(
     ranges = unspecialized(found.range_constraints)
     found = attrs.evolve(found, range_constraints=ranges, notes=(*found.notes, *notes))
     open_ = [symbol for symbol in found.dim_names if found.range_constraints.get(symbol, (1, None))[0] == 0]
-    return taking_its_example(without_empty(found, open_)[0])
+    return taking_its_example(without_empty(found, open_, (0, 1))[0])
 
 
 def taking_its_example(captured: Captured) -> Captured:

@@ -24,6 +24,7 @@ from lowering.capture.guards.guards import (
     is_small,
     shape_env_of,
 )
+from lowering.capture.in_order import InOrder
 from lowering.capture.inputs.calls import Call, flat_signature
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
@@ -248,6 +249,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         if not request.strict:
             stack.enter_context(watched(request))
             stack.enter_context(Sharing())
+            stack.enter_context(InOrder())
             stack.enter_context(Caught(raised))
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict

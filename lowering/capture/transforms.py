@@ -7,7 +7,7 @@ one tensor. Only torch can carry those out; it does so on the whole program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch.export import ExportedProgram
@@ -29,21 +29,40 @@ def carried_out(program: ExportedProgram) -> ExportedProgram:
     made = any(is_traceable_wrapper_subclass(each) for each in held if isinstance(each, torch.Tensor))
     if not made and not any(is_left_over(node) for node in nodes_within(program.graph_module)):
         return program
+    if any(unwraps_nothing(module.graph.nodes) for module in modules_within(program.graph_module)):
+        raise CaptureError(f"{WRITTEN_OUT}: it takes a gradient out of none", hint=EXPORTED)
     try:
         with torch.no_grad():
             return program.run_decompositions({})
     except Exception as error:
-        raise CaptureError(
-            f"torch cannot write out the transforms that the program uses: {type(error).__name__}",
-            hint="torch.func.grad and its like cannot be exported; vmap, jvp and autocast can",
-        ) from error
+        raise CaptureError(f"{WRITTEN_OUT}: {type(error).__name__}", hint=EXPORTED) from error
+
+
+WRITTEN_OUT = "torch cannot write out the transforms that the program uses"
+EXPORTED = "torch.func.grad and its like cannot be exported; vmap, jvp and autocast can"
+
+
+def unwraps_nothing(nodes: Iterable[Node]) -> bool:
+    """True for a graph that takes a tensor out of a transform which it did not enter, as torch.func.vjp leaves it:
+    torch would end the process."""
+    depth = 0
+    for node in nodes:
+        name = getattr(node.target, "__name__", "") if is_left_over(node) else ""
+        depth += name.endswith("_increment_nesting") - name.endswith("_decrement_nesting")
+        if name == "_unwrap_for_grad" and depth == 0:
+            return True
+    return False
 
 
 def nodes_within(module: GraphModule) -> Iterator[Node]:
     """The nodes of a graph and of every graph module below it."""
-    for each in module.modules():
-        if isinstance(each, GraphModule):
-            yield from each.graph.nodes
+    for each in modules_within(module):
+        yield from each.graph.nodes
+
+
+def modules_within(module: GraphModule) -> Iterator[GraphModule]:
+    """A graph module and every one below it."""
+    return (each for each in module.modules() if isinstance(each, GraphModule))
 
 
 def is_left_over(node: Node) -> bool:

@@ -62,8 +62,10 @@ def widen_sizes(captured: Found, request: Request, asked: Sequence[Question]) ->
 
 
 def refuse_zeros(captured: Found, asked: Sequence[Question]) -> Found:
-    """The same program, with guards that refuse 0 wherever the model asks about it."""
-    return attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
+    """The same program, with guards that refuse 0 wherever the model asks about it, or an operator does not take it."""
+    captured = attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
+    open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
+    return without_empty(captured, open_)[0]
 
 
 def about_zero(asked: Sequence[Question], captured: Any) -> Iterator[Guard]:

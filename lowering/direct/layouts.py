@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import sympy
@@ -114,7 +114,8 @@ def settle_sharing(tracer: Tracer, of: Handle, made: Any) -> None:
         found = carried_out(tracer, made, sizes, of, base)
         return found.untyped_storage()._cdata == base.untyped_storage()._cdata
 
-    keep_answer(tracer, of, shares)
+    free = (*sizes_met(of), *sizes_among(made)) if made[0]._schema.name in FREE_FORMS else ()
+    keep_answer(tracer, of, shares, list(dict.fromkeys(map(sympy.sympify, free))))
 
 
 def settle_view(tracer: Tracer, of: Handle, made: Any) -> None:
@@ -159,25 +160,29 @@ def carried_out(
     return found if index is None else found[index]
 
 
-def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str, Any]], Any]) -> None:
-    """Keeps what changes the answer to a question about the layout of a tensor: the sizes 0 and 1, or others than such
-    of the example. Raises LoweringError where other sizes change it."""
+FREE_FORMS = frozenset(("aten::reshape", "aten::reshape_as"))
+"""Operators whose result has sizes that are none of what they are given, nor products of these."""
+
+
+def keep_answer(
+    tracer: Tracer, handle: Handle, question: Callable[[Mapping[str, Any]], Any], free: Sequence[Any] = ()
+) -> None:
+    """Keeps what changes the answer to a question about the layout of a tensor: the sizes 0 and 1, that sizes which are
+    `free` are equal, or others than such of the example. Raises LoweringError where other sizes change it."""
     asked, shape = tracer.asked, (*handle.value.shape, *handle.memory.content.shape)
     names = dict.fromkeys(s.name for d in shape for s in dims.symbols_of(d) if s.name in asked.hints)
     answer = question(asked.hints)
-    bent = bent_sizes(handle)
+    bent = free or bent_sizes(handle)
     apart = points_apart(tracer, bent, question, answer) if bent else []
     if names and (apart or question({**asked.hints, **tracer.others}) != answer):
         small_ones = [name for name in names if asked.hints[name] < 2]
         if not small_ones:
-            raise LoweringError(
-                "sizes that vary tell whether a part of a tensor lies in order, or shares the memory of another",
-                source=tracer.line(), hint="clone() what reshape or contiguous makes of a part of a tensor",
-            )  # fmt: skip
+            raise untold(tracer)
         for name in small_ones:
             asked.condition(sympy.Eq(dims.symbol(name), asked.hints[name]), True)
-    some = list(names)[:MOST]
-    for small in sorted(product((None, 0, 1), repeat=len(some)), key=lambda each: len(some) - each.count(None)):
+    some, further = list(names)[:MOST], 0
+    near = (None, 0, 1, *(range(2, SMALL) if bent and 1 < len(some) < MOST else ()))
+    for small in sorted(product(near, repeat=len(some)), key=lambda each: len(some) - each.count(None)):
         point = {name: size for name, size in zip(some, small, strict=True) if size is not None}
         sizes = sizes_with(asked, point)
         if sizes is not None:
@@ -186,8 +191,18 @@ def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str,
             except REFUSED:
                 continue  # torch refuses the sizes, or no tensor has them
             if not same:
+                further += max(point.values()) > 1
+                if further > MOST_POINTS:
+                    raise untold(tracer)
                 there: list[Any] = [sympy.Eq(dims.symbol(n), size) for n, size in point.items()]
                 asked.condition(sympy.And(*there), False)
+
+
+def untold(tracer: Tracer) -> LoweringError:
+    """The error for sizes that tell how a tensor lies, in a way that is not known."""
+    what = "sizes that vary tell whether a part of a tensor lies in order, or shares the memory of another"
+    hint = "clone() what reshape or contiguous makes of a part of a tensor"
+    return LoweringError(what, source=tracer.line(), hint=hint)
 
 
 def bent_sizes(handle: Handle) -> list[Any]:
@@ -199,7 +214,12 @@ def sizes_met(handle: Handle) -> Iterator[dims.Dim]:
     """The sizes of a tensor, of those that it is a view of, and those by which it was taken from these."""
     yield from handle.value.shape
     yield from handle.memory.content.shape
-    for each in pytree.tree_leaves(handle.made[1:3] if handle.made is not None else ()):
+    yield from sizes_among(handle.made or ())
+
+
+def sizes_among(made: Any) -> Iterator[dims.Dim]:
+    """The sizes that are met on the way to the arguments of an operator."""
+    for each in pytree.tree_leaves(made[1:3]):
         if isinstance(each, Handle):
             yield from sizes_met(each)
         elif isinstance(each, torch.SymInt):
@@ -215,13 +235,19 @@ def is_plain(size: dims.Dim) -> bool:
 def points_apart(
     tracer: Tracer, bent: Sequence[Any], question: Callable[[Mapping[str, Any]], Any], answer: Any
 ) -> list[dict[str, int]]:
-    """Sizes of one name, from 2 on, at which a question about tensors of such sizes has another answer than for the
-    example, if no condition tells them: what extremes of sizes are in the example is one, and what they are not at one
-    size alone."""
+    """Sizes of one name or two, from 2 on, at which a question about tensors of such sizes has another answer than for
+    the example, if no condition tells them: what extremes of sizes are in the example is one, that two sizes are equal,
+    and what they are not at one size alone."""
     asked = tracer.asked
 
     def others() -> list[dict[str, int]]:
         return [point for point in points_near(tracer, bent) if differs(tracer, question, answer, point)]
+
+    def apart(condition: Any) -> bool:
+        """Whether the answer is another one at all sizes, as far as is seen, for which a condition holds."""
+        there = [point for point in points_near(tracer, bent) if holds(condition, {**asked.hints, **point}) is True]
+        told = [differs(tracer, question, answer, point) for point in there]
+        return True in told and False not in told
 
     found = others()
     for extreme in {each for size in bent for each in size.atoms(dims.Max, dims.Min)} if found else ():
@@ -229,31 +255,44 @@ def points_apart(
             if any(holds(side, {**asked.hints, **point}) is False for point in found):
                 asked.condition(side, True)
                 found = others()
-    for point in found if len(found) <= FEW else ():
+    for one, two in combinations(bent, 2) if found else ():
+        alike = sympy.Eq(one, two)
+        if alike not in (sympy.true, sympy.false) and holds(alike, asked.hints) is False and apart(alike):
+            asked.condition(alike, False)
+            found = others()
+    for point in found if 0 < len(found) <= FEW else ():
+        if len(point) > 1:
+            continue
         ((name, size),) = point.items()
         beside = [{name: each} for each in (size - 1, size + 1) if each > 1]
         if not any(differs(tracer, question, answer, each) for each in beside):
             asked.condition(sympy.Eq(dims.symbol(name), size), False)
-    return others() if found else []
+    return (
+        [point for point in points_near(tracer, bent, FAR) if differs(tracer, question, answer, point)] if found else []
+    )
 
 
-def differs(tracer: Tracer, question: Callable[[Mapping[str, Any]], Any], answer: Any, point: dict[str, int]) -> bool:
-    """Whether a question has another answer at sizes, which torch takes and no condition refuses."""
+def differs(
+    tracer: Tracer, question: Callable[[Mapping[str, Any]], Any], answer: Any, point: dict[str, int]
+) -> bool | None:
+    """Whether a question has another answer at sizes; None where torch or a condition refuses these."""
     sizes = sizes_with(tracer.asked, point)
     try:
-        return sizes is not None and question(sizes) != answer
+        return None if sizes is None else question(sizes) != answer
     except REFUSED:
-        return False
+        return None
 
 
-def points_near(tracer: Tracer, bent: Sequence[Any]) -> list[dict[str, int]]:
-    """Sizes of one name that stands in some sizes: small ones, and those around the numbers in these."""
+def points_near(tracer: Tracer, bent: Sequence[Any], small: int | None = None) -> list[dict[str, int]]:
+    """Sizes of one name that stands in some sizes, or of two: small ones, and those around the numbers in these."""
     hints = tracer.asked.hints
     ends = {int(each) for size in bent for each in size.atoms(sympy.Integer)}
     ends |= {hints[s.name] for size in bent for s in dims.symbols_of(size) if s.name in hints}
-    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, SMALL)))
+    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, small or SMALL)))
     names = dict.fromkeys(s.name for size in bent for s in dims.symbols_of(size) if s.name in hints)
-    return [{name: size} for name in names for size in near if 2 <= size <= LARGE and size != hints[name]]
+    near = [size for size in near if 2 <= size <= LARGE]
+    one = [{name: size} for name in names for size in near if size != hints[name]]
+    return one + [{a: size, b: size} for a, b in combinations(names, 2) for size in near]
 
 
 def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
@@ -265,12 +304,12 @@ def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
             yield told
 
 
-SMALL, LARGE, FEW = 7, 1 << 16, 3
-"""Below which sizes are looked at, beside those around others; above which none is; and of how many it is said that a
-name has not this size."""
+SMALL, FAR, LARGE, FEW = 7, 30, 1 << 16, 3
+"""Below which sizes are looked at, beside those around others, and where some have another answer; above which none is;
+and of how many it is said that a name has not this size."""
 
-MOST = 4
-"""Of how many sizes all are tried together."""
+MOST, MOST_POINTS = 4, 8
+"""Of how many sizes all are tried together, and how many points are refused, one by one, that are not 0 and 1 alone."""
 
 
 def strides_to_all(tracer: Tracer, handle: Handle) -> None:

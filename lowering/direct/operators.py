@@ -13,7 +13,7 @@ from irkit.core.types import DType, Tensor
 from irkit.errors import IrkitError
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
-from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel
+from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel, replaces_part
 from lowering.direct.converting import (
     META,
     Decomposed,
@@ -208,6 +208,8 @@ def require_sizes(
     keep: Callable[..., None] = require,
 ) -> None:  # fmt: skip
     """Keeps what an operator requires of sizes; it is run at others only where that does not go without saying."""
+    if replaces_part(func._schema.name):
+        refuse_untaken(Elsewhere(tracer, func, args, kwargs, results, info.device), computed=True)
     if info.pointwise:
         given, named = operands(tracer, func, args, kwargs)
         require_broadcast(tracer, leaves_of((*given, *named.values())))

@@ -284,11 +284,11 @@ def require_element_type(met: Elsewhere) -> None:
 TAKEN_SIZES = "give an example of sizes that the model runs on: model(*args) shows torch's own error"
 
 
-def refuse_untaken(met: Elsewhere) -> None:
+def refuse_untaken(met: Elsewhere, computed: bool = False) -> None:
     """Raises LoweringError where torch, which was not asked for results, or for no more than the meta device says,
-    refuses an operator at the sizes of a run."""
+    refuses an operator at the sizes of a run; with `computed`, where it may have been asked."""
     asked = met.func._schema.name.removeprefix("aten::") not in QUICK and not (met.compares and met.tracer.before)
-    if not asked and not met.taken(met.tracer.asked.hints):
+    if (computed or not asked) and not met.taken(met.tracer.asked.hints):
         raise untaken(met)
 
 

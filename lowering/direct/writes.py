@@ -40,7 +40,8 @@ from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_el
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
 from lowering.fold.registry import Registry, operator_of, writing_operator
-from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex
+from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex, pair, parts
+from lowering.tensors.shaping import reshape
 
 
 def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -166,7 +167,7 @@ def lens_of(
             shown = [content if place == (index or 0) else each for place, each in enumerate(args[at])]
         positional, keyword = call_arguments(target, found, (*args[:at], shown, *args[at + 1 :]), kwargs, expected)
         made = found.function(*positional, **keyword)
-        return with_shape(made[index] if index is not None else made, shape)
+        return with_shape(without_ones(made[index] if index is not None else made, shape), shape)
 
     before = of.value.shape
     same = len(before) == len(shape) and all(dims.same(a, b) is True for a, b in zip(before, shape, strict=True))
@@ -176,6 +177,15 @@ def lens_of(
         return storage.by_position(get)
     grows = target._schema.name in storage.EXPANSIONS and not same
     return storage.lens_of(target, get, positional_arguments(target, rest, kwargs), grows)
+
+
+def without_ones(value: Value, shape: Sequence[Any]) -> Value:
+    """The value without the axes whose length is 1 at the sizes of the run, which is a condition."""
+    if value.rank <= len(shape):
+        return value
+    if is_complex(value):
+        return pair(*(without_ones(part, shape) for part in parts(value)))
+    return reshape(value, shape)
 
 
 RESIZES = {torch.ops.aten.resize_.default: False, torch.ops.aten.resize_as_.default: True}

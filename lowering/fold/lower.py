@@ -32,6 +32,7 @@ from lowering.errors import LoweringError
 from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by, wide_checks
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.memory import storage
+from lowering.fold.memory.restored import with_shared_memory
 from lowering.fold.nodes import lower_graph, nodes_reached, require_converters
 from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
@@ -95,6 +96,7 @@ def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lower
     Raises MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
     """
     start = time.perf_counter()
+    captured = attrs.evolve(captured, graph_module=with_shared_memory(captured.graph_module))
     names = {**captured.dim_names, **names_of_numbers(captured)}
     as_told = Sizes(
         names,

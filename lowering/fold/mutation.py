@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -129,6 +129,29 @@ def call_inplace(scope: Scope, node: Node) -> None:
     if isinstance(recorded, tuple | list) or written[0] not in scope.places:
         scope.places.pop(node, None)
         scope.env[node] = tuple(scope.read(n) for n in written)
+
+
+def renews_buffer(node: Node) -> bool:
+    """True for the copy by which torch.export records, behind all else, that a buffer became another tensor. It bears
+    the marks of what made that tensor, and no `copy_` of the model's own."""
+    if node.op != "call_function" or node.target is not torch.ops.aten.copy_.default or len(node.args) != 2:
+        return False
+    new, mark = node.args[1], node.meta.get("torch_fn")
+    if not isinstance(new, Node):
+        return False
+    if new.op == "placeholder":
+        return node.name.startswith("copy__default") and mark is None
+    return mark is not None and "copy_" not in str(mark[1]) and new.meta.get("torch_fn") == mark
+
+
+def renew_buffers(scope: Scope, copies: Sequence[Node]) -> None:
+    """Gives buffers the content of the tensors that they became, all at once: one may have become another's."""
+    contents = [scope.read(node.args[1]) for node in copies if isinstance(node.args[1], Node)]
+    for node, content in zip(copies, contents, strict=True):
+        buffer = node.args[0]
+        if isinstance(buffer, Node):
+            require_same_buffer(scope, node, buffer)
+            write(scope, node, buffer, content)
 
 
 def require_same_buffer(scope: Scope, node: Node, buffer: Node) -> None:

@@ -33,7 +33,7 @@ from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_
 from lowering.fold.decompose import can_decompose
 from lowering.fold.memory import storage
 from lowering.fold.memory.untold import refuse_stale_views, untold_sharing
-from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
+from lowering.fold.mutation import call_inplace, call_norm, renew_buffers, renews_buffer, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant
 from lowering.records.real_numbers import keep_order
@@ -84,7 +84,9 @@ def lower_graph(
     for node, value in zip(placeholders, given, strict=True):
         hold_result(scope, node, value)
     output = lower_nodes(scope, module)
-    return map_arg(output.args[0], lambda node: at_last(scope, node)), scope
+    results = map_arg(output.args[0], lambda node: at_last(scope, node))
+    renew_buffers(scope, [node for node in module.graph.nodes if renews_buffer(node)])  # of which results are none
+    return results, scope
 
 
 def at_last(scope: Scope, node: Node) -> Any:
@@ -99,7 +101,7 @@ def lower_nodes(scope: Scope, module: GraphModule) -> Node:
     for i, node in enumerate(module.graph.nodes):
         if node.op == "output":
             return node
-        if node.op != "placeholder":
+        if node.op != "placeholder" and not renews_buffer(node):
             lower_node(scope, node)
         if scope.options.progress is not None and time.monotonic() - last > 0.1:
             last = time.monotonic()

@@ -24,7 +24,7 @@ from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast
 from passes.pipelines.standard import rules_named
-from passes.rules.nan import NAN, ORDERED, POOLS, compared_operands, is_choice, nan_assumptions
+from passes.rules.nan import NAN, ORDERED, POOLS, RECURRENT, compared_operands, is_choice, nan_assumptions
 from passes.targets import Target
 
 FINITE = "finite"
@@ -117,9 +117,13 @@ def conditions(graph: Graph) -> tuple[Check, ...]:
     )
 
 
+COMPARING = (*ORDERED, *RECURRENT)
+"""Operators whose operands are looked at; of the others it is what they give."""
+
+
 def holds(values: tuple[Value, ...]) -> Value:
     """Whether what some values compare is no NaN, and no pooling found a window of -inf alone."""
-    looked = [x for value in values for x in ((value,) if value.op not in ORDERED else compared_operands(value))]
+    looked = [x for value in values for x in (compared_operands(value) if value.op in COMPARING else (value,))]
     odd = [op.IsNaN(x) for x in looked if x.dtype.is_float]
     pools = [cast(value, DType.DOUBLE) for value in values if value.op in POOLS]
     lows = [float(np.finfo(value.dtype.numpy).min) for value in values if value.op in POOLS]

@@ -42,6 +42,7 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     _constrain_range_for_size,
     canonicalize_bool_expr,
+    statically_known_true,
 )
 from torch.jit._recursive import wrap_cpp_module
 from torch.nn.modules.module import _has_any_global_hook as has_global_hooks
@@ -169,6 +170,7 @@ __all__ = [
     "math_attention",
     "pytree",
     "samples_of_batch",
+    "statically_known_true",
     "symbolic_config",
     "torch_functions",
     "tracing",

@@ -35,6 +35,10 @@ PLACES = ("ArgMax", "ArgMin")
 ORDERED = (*EXTREMES, *PLACES, "TopK", "MaxPool", "GlobalMaxPool", "ScatterElements")
 """The operators of which ONNX Runtime's kernels treat NaN as it happens."""
 
+RECURRENT = ("GRU", "LSTM", "RNN")
+"""Operators whose kernels of ONNX Runtime make a number of NaN, by their sigmoids, tanhs and Relus; an RNN of tanhs
+keeps it. No rule writes them otherwise."""
+
 POOLS = ("MaxPool", "GlobalMaxPool")
 """Those that make the least finite number of -inf alone."""
 
@@ -144,6 +148,8 @@ def writes_odd(x: Value, infinity: bool) -> bool:
 
 def compared_operands(value: Value) -> tuple[Value, ...]:
     """The operands whose elements an operator compares; () for an operator that compares none."""
+    if value.op in RECURRENT:
+        return recurrent_operands(value)
     if value.op not in ORDERED or (value.op == "MaxPool" and not isinstance(value.type, Tensor)):
         return ()  # where a largest element stands is lowered with its NaN
     if value.op == "ScatterElements" and attribute_of(value, "reduction") not in ("max", "min"):
@@ -152,6 +158,16 @@ def compared_operands(value: Value) -> tuple[Value, ...]:
         return ()  # each element is an image of its own
     places = (0, 2) if value.op == "ScatterElements" else (0,)
     return tuple(v for v in (value.inputs[i] for i in places) if v is not None)
+
+
+def recurrent_operands(value: Value) -> tuple[Value, ...]:
+    """The steps and the first states of a recurrent operator that makes numbers of NaN; () for one that keeps it."""
+    first = value.inputs[0]
+    activations = attribute_of(value, "activations") or ()
+    keeps = value.op == "RNN" and all(str(name).lower().startswith("tanh") for name in activations)
+    if first is None or first.dtype is not DType.FLOAT or keeps:
+        return ()
+    return tuple(v for place, v in enumerate(value.inputs) if v is not None and place in (0, 5, 6))
 
 
 def misplaced(value: Value) -> bool:
@@ -169,7 +185,7 @@ def misplaced(value: Value) -> bool:
 def nan_assumptions(graph: Graph) -> Iterator[Value]:
     """The values of a graph, bodies left out, that are right only if no NaN is compared, or, for max pooling, if no
     window holds -inf alone."""
-    return (value for value in graph.order if value.op in ORDERED and misplaced(value))
+    return (value for value in graph.order if value.op in (*ORDERED, *RECURRENT) and misplaced(value))
 
 
 # ---------------------------------------------------------------------------------------------- how it is kept

@@ -32,6 +32,8 @@ def product(a: Value, b: Value) -> Value:
     # ONNX Runtime takes a batch of 0 for 1, and leaves sums of nothing but the first as the memory was.
     if any(dims.same(d, 0) is True for d in (*made.shape, a.shape[-1])):
         return full(0, made.shape, a.dtype)
+    if a.rank == 1 and b.rank > 2 and type(a.shape[0]) is not int:  # so it is with a vector, where its size may be 0
+        made = squeeze(op.MatMul(unsqueeze(cast(a, wide), 0), cast(b, wide)), -2)
     return cast(made, a.dtype)
 
 

@@ -7,6 +7,7 @@ from functools import reduce
 from irkit import dims
 from irkit.build import dim_scalar, op, shape_vector
 from irkit.core.ir import Value
+from irkit.core.types import Tensor
 from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import choose
 from lowering.tensors.promotion import Number, cast, scalar
@@ -49,7 +50,8 @@ def aten_diagonal(self: Value, offset: Dim = 0, dim1: int = 0, dim2: int = 1) ->
     start = start_of(columns, offset)
     step = dims.add(columns, 1)
     stop = dims.add(start, dims.mul(step, count))
-    return slice_axis(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
+    taken = slice_axis(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
+    return taken.with_type(Tensor(x.dtype, (*lead, count)))  # which a step that is no number does not tell
 
 
 def aten_linalg_diagonal(A: Value, *, offset: Dim = 0, dim1: int = -2, dim2: int = -1) -> Value:

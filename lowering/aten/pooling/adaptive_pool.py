@@ -13,7 +13,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.tensors.nan import is_set, nan_flag
-from lowering.tensors.pieces import largest, per_axis, swap, widen
+from lowering.tensors.pieces import largest, per_axis, widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import expand, iota, reshape, slice_axis, unsqueeze
 from passes.rules.nan import may_be_nan
@@ -30,7 +30,7 @@ def bounds(size: Dim, count: Dim) -> Pair:
     if type(count) is int:
         i = np.arange(count)
         return op.Div(op.Mul(n, i), count), op.Div(op.Add(op.Mul(n, i + 1), count - 1), count)
-    m, i = dim_scalar(count), iota(count)
+    m, i = dim_scalar(dims.maximum(count, 1)), iota(count)
     following = op.Add(op.Mul(op.Add(i, 1), n), op.Sub(m, 1))
     return op.Div(op.Mul(i, n), m), op.Div(following, m)
 
@@ -56,17 +56,18 @@ def aten_adaptive_avg_pool2d(self: Value, output_size: Sequence[Dim]) -> Value:
 
 
 def averaged(x: Value, axis: int, size: Dim, count: Dim) -> Value:
-    """Means of windows along one axis, by a matrix that holds 1 / length where an element is in a window"""
+    """Means of windows along one axis. Each window is taken by itself: what is infinite or NaN stays in its own."""
     if dims.same(size, count) is True:
         return x
     if count == 1:
         return op.ReduceMean(x, [axis], keepdims=1)
     start, end = bounds(size, count)
-    place = unsqueeze(iota(size), 1)
-    inside = op.And(op.GreaterOrEqual(place, start), op.Less(place, end))
-    weights = op.Div(cast(inside, x.dtype), cast(op.Sub(end, start), x.dtype))
-    last = x.rank - 1
-    return swap(op.MatMul(swap(x, axis, last), weights), axis, last) if axis != last else op.MatMul(x, weights)
+    reach = op.Add(unsqueeze(start, 1), unsqueeze(iota(longest(size, count)), 0))
+    behind = range(1, x.rank - axis)
+    inside = unsqueeze(op.Less(reach, unsqueeze(end, 1)), *(1 + i for i in behind))
+    taken = op.Gather(x, windows(size, count), axis=axis)
+    total = op.ReduceSum(op.Where(inside, taken, scalar(0, x.dtype)), [axis + 1], keepdims=0)
+    return op.Div(total, unsqueeze(cast(op.Sub(end, start), x.dtype), *behind))
 
 
 # ---------------------------------------------------------------------------------------------- max
@@ -85,11 +86,15 @@ def windows(size: Dim, count: Dim) -> Value:
     if dims.same(size, count) is True:
         return unsqueeze(iota(size), 1)
     start, end = bounds(size, count)
-    longest = dims.add(dims.ceildiv(size, count), 0 if _divides(size, count) else 1)
     # A window shorter than the longest repeats its last element, which changes neither its maximum nor the first place
     # where that stands.
-    reach = op.Add(unsqueeze(start, 1), unsqueeze(iota(longest), 0))
+    reach = op.Add(unsqueeze(start, 1), unsqueeze(iota(longest(size, count)), 0))
     return op.Min(reach, op.Sub(unsqueeze(end, 1), 1))
+
+
+def longest(size: Dim, count: Dim) -> Dim:
+    """How many elements the longest of `count` windows over `size` has."""
+    return dims.add(dims.ceildiv(size, dims.maximum(count, 1)), 0 if _divides(size, count) else 1)
 
 
 def _divides(size: Dim, count: Dim) -> bool:

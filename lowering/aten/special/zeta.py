@@ -75,6 +75,9 @@ def aten_polygamma(n: int, self: Value) -> Value:
     y = cast(x, DType.DOUBLE)
     order = expand(scalar(float(n + 1), DType.DOUBLE), y.shape)
     value = op.Mul(aten_special_zeta(order, y), (-1.0) ** (n + 1) * math.gamma(n + 1))
+    if n == 1:  # which torch computes by itself: 0 at the end, where the sum is NaN, and NaN at the other
+        value = op.Where(op.IsInf(y, detect_negative=0), scalar(0, DType.DOUBLE), value)
+        value = op.Where(op.IsInf(y, detect_positive=0), scalar(math.nan, DType.DOUBLE), value)
     return cast(value, x.dtype)
 
 

@@ -62,6 +62,11 @@ def compares_in_its_kernel(name: str) -> bool:
     return name in _COMPARING
 
 
+def replaces_part(name: str) -> bool:
+    """True for an operator that replaces a part of a tensor by one of its sizes. The meta device stretches others."""
+    return name in _WRITES or name == "aten::diagonal_scatter"
+
+
 def normalizes_channels(name: str) -> bool:
     """True for an operator whose first operand has channels as its second axis, of which there must be some."""
     return name.startswith(_NORMS)
@@ -129,9 +134,9 @@ def enough_to_cut(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     pads = node.args[1] if len(node.args) > 1 else node.kwargs["pad"]
     numbers = [each.meta.get("val") if isinstance(each, Node) else each for each in pads]  # type: ignore[union-attr]
     for axis, (before, after) in enumerate(zip(numbers[::2], numbers[1::2], strict=True), 1):
-        cut = sum((sympy.Min(over_sizes(expression(each)), 0) for each in (before, after)), sympy.Integer(0))
+        cut = sum((sympy.Min(expression(each), 0) for each in (before, after)), sympy.Integer(0))
         if cut != 0:
-            yield from of_sizes(sympy.Ge(over_sizes(expression(recorded.shape[-axis])) + cut, 0))
+            yield from of_sizes(sympy.Ge(expression(recorded.shape[-axis]) + cut, 0))
 
 
 def what_fits(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
@@ -151,31 +156,31 @@ def what_fits(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The conditions that an operand is not empty, or not along some dimensions, where eager torch would raise."""
     if name.startswith(_MARGINS):
-        yield from of_sizes(over_sizes(expression(recorded.shape[-1])) >= 1) if recorded.ndim else ()
+        yield from of_sizes(expression(recorded.shape[-1]) >= 1) if recorded.ndim else ()
     elif name.startswith(_NORMS):
         for size in dict.fromkeys(map(expression, normed_sizes(name, node, recorded))):
-            yield from of_sizes(over_sizes(size) >= 1)
+            yield from of_sizes(size >= 1)
     elif name.startswith(_SAMPLERS):
         for size in dict.fromkeys(map(expression, recorded.shape[2:])):
-            yield from of_sizes(over_sizes(size) >= 1)
+            yield from of_sizes(size >= 1)
     elif name == "aten::ctc_loss":
         for size in recorded.shape:
-            yield from of_sizes(over_sizes(expression(size)) >= 1)
+            yield from of_sizes(expression(size) >= 1)
         yield from frames_enough(node, recorded)
     elif name.startswith(_ADAPTIVE):
         for size in dict.fromkeys(map(expression, recorded.shape[1:])):
-            yield from of_sizes(over_sizes(size) >= 1)
+            yield from of_sizes(size >= 1)
     elif name in _WHOLE and node.args[1:2] != (1,):  # each pixel is one of its own then
         for size in dict.fromkeys(map(expression, recorded.shape)):
-            yield from of_sizes(over_sizes(size) >= 1)
+            yield from of_sizes(size >= 1)
     elif name in _TRAPEZOIDS:
         # Of no integers torch gives integers, of some floats.
         size: Any = recorded.shape[node.kwargs.get("dim", -1)]  # type: ignore[index]
         floats = recorded.is_floating_point() or recorded.is_complex() or type(size) is int
-        yield from of_sizes(over_sizes(expression(size)) >= 1) if not floats else ()
+        yield from of_sizes(expression(size) >= 1) if not floats else ()
     elif name == "aten::bincount" and len(node.args) > 1 and isinstance(node.args[1], Node):
         # Of nothing, torch counts in integers whatever the weights are.
-        yield from of_sizes(over_sizes(expression(recorded.shape[0])) >= 1) if is_dynamic(recorded) else ()
+        yield from of_sizes(expression(recorded.shape[0]) >= 1) if is_dynamic(recorded) else ()
 
 
 def is_dynamic(recorded: torch.Tensor) -> bool:
@@ -189,7 +194,7 @@ def frames_enough(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     lengths = node.args[2] if len(node.args) > 2 else None
     if isinstance(lengths, list | tuple) and lengths and all(type(each) is int for each in lengths):
         most = max(each for each in lengths if type(each) is int)
-        yield from of_sizes(over_sizes(expression(recorded.shape[0])) >= most)
+        yield from of_sizes(expression(recorded.shape[0]) >= most)
 
 
 def normed_sizes(name: str, node: Node, recorded: torch.Tensor) -> Sequence[Any]:
@@ -210,14 +215,14 @@ def something_transposed(name: str, node: Node) -> Iterator[Any]:
     if not transposed or not isinstance(weight, Node) or not isinstance(made, torch.Tensor):
         return
     for size in dict.fromkeys(map(expression, made.shape[2 - weight.meta["val"].ndim :])):
-        yield from of_sizes(over_sizes(size) >= 1)
+        yield from of_sizes(size >= 1)
 
 
 def something_to_weigh(node: Node) -> Iterator[Any]:
     """The conditions that the weight of a convolution is not empty, where it is not a constant."""
     weight = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     for size in dict.fromkeys(map(expression, weight.shape)) if isinstance(weight, torch.Tensor) else ():
-        yield from of_sizes(over_sizes(size) >= 1)
+        yield from of_sizes(size >= 1)
 
 
 def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
@@ -227,10 +232,10 @@ def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     if isinstance(target, torch.Tensor) and not target.is_floating_point() and recorded.dim():
         items = (*recorded.shape[:-1][:1], *recorded.shape[2:])
         for size, other in zip(items, target.shape, strict=False):
-            yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
-        some = over_sizes(expression(recorded.shape[min(1, recorded.dim() - 1)])) >= 1
+            yield from of_sizes(sympy.Eq(expression(size), expression(other)))
+        some = expression(recorded.shape[min(1, recorded.dim() - 1)]) >= 1
         for condition in of_sizes(some):
-            nothing: list[Any] = [sympy.Eq(over_sizes(expression(size)), 0) for size in target.shape]
+            nothing: list[Any] = [sympy.Eq(expression(size), 0) for size in target.shape]
             either = sympy.Or(condition, *nothing)
             yield from of_sizes(either) if either is not sympy.false else ()
 
@@ -240,7 +245,7 @@ def of_a_product(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]
     operands: list[Any] = [recorded_of(each) for each in node.args[:3]]
     if not all(isinstance(each, torch.Tensor) for each in operands):
         return
-    shapes = [[over_sizes(expression(size)) for size in each.shape] for each in operands]
+    shapes = [[expression(size) for size in each.shape] for each in operands]
     if name.startswith(CHUNKED):
         yield from of_sizes(classes_there(shapes[0][:-1], shapes[1][0]))
     elif not recorded.is_floating_point() and not recorded.is_complex():
@@ -254,7 +259,7 @@ def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     made = node.meta.get("val")
     sizes = [*recorded.shape[1:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
     for size in dict.fromkeys(expression(size) for size in sizes):
-        yield from of_sizes(over_sizes(size) >= 1)
+        yield from of_sizes(size >= 1)
 
 
 def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
@@ -263,17 +268,17 @@ def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     for axis in (named,) if isinstance(named, int) else named:
         size = recorded.shape[axis] if recorded.ndim else 1
         if isinstance(size, torch.SymInt) and size.node.expr.free_symbols:
-            yield sympy.Or(size.node.expr < 1, size.node.expr > 1)
+            yield sympy.Or(expression(size) < 1, expression(size) > 1)
 
 
 def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The conditions that a dimension reaches as far as the place that is read, where that place depends on sizes."""
     index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else node.args[2]
     if type(index) is int and index not in (0, -1):
-        size = over_sizes(expression(recorded.shape[node.args[1]]))  # type: ignore[index]
+        size = expression(recorded.shape[node.args[1]])  # type: ignore[index]
         yield from of_sizes(size >= (index + 1 if index > 0 else -index))
     if isinstance(index, torch.SymInt):
-        place, size = index.node.expr, expression(recorded.shape[node.args[1]])  # type: ignore[index]
+        place, size = expression(index), expression(recorded.shape[node.args[1]])  # type: ignore[index]
         # Of an empty dimension torch does say that nothing can be taken.
         some = place.subs(size, size + 1) if size.is_Symbol else place
         yield from of_sizes(place < size)
@@ -305,11 +310,9 @@ def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[
         by = [*replaced.shape[:axis], *replaced.shape[axis + is_slice :]]
         for one, other in zip(across, by, strict=False):
             yield from of_sizes(sympy.Eq(expression(one), expression(other)))
-    if not isinstance(size, torch.SymInt):
-        return
     if not is_slice:
         index = given["index"]
-        if type(index) is int:
+        if type(index) is int and isinstance(size, torch.SymInt):
             yield from of_sizes(expression(size) >= (index + 1 if index >= 0 else -index))
         return
     start, end, step, part = given.get("start"), given.get("end"), given.get("step", 1), given["src"].meta.get("val")
@@ -335,8 +338,8 @@ def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     pairs = [(index.shape[0], rows.shape[axis])]
     pairs += [pair for i, pair in enumerate(zip(recorded.shape, rows.shape, strict=False)) if i != axis]
     for size, other in pairs:
-        yield from of_sizes(sympy.Eq(over_sizes(expression(size)), over_sizes(expression(other))))
-    whole, count = (over_sizes(expression(each)) for each in (recorded.shape[axis], index.shape[0]))
+        yield from of_sizes(sympy.Eq(expression(size), expression(other)))
+    whole, count = (expression(each) for each in (recorded.shape[axis], index.shape[0]))
     if "index_add" not in str(node.target):  # the others look at the first place of nothing
         yield from of_sizes(sympy.Or(sympy.Ge(whole, 1), sympy.Eq(count, 0)))
 
@@ -359,7 +362,7 @@ def strides_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     target: Any = node.target
     given = {**dict(zip((a.name for a in target._schema.arguments), node.args, strict=False)), **node.kwargs}
     numbers = [recorded_of(each) for each in (given["size"], given["stride"], [given.get("storage_offset") or 0])]
-    sizes, strides, begin = ([over_sizes(expression(n)) for n in each] for each in numbers)
+    sizes, strides, begin = ([expression(n) for n in each] for each in numbers)
     for condition in within_memory(sizes_of(recorded), sizes, strides, begin[0]):
         yield from of_sizes(condition)
 
@@ -380,7 +383,7 @@ def one_length(xs: Sequence[Any]) -> Iterator[Any]:
 
 def sizes_of(recorded: torch.Tensor) -> list[Any]:
     """The sizes of a recorded tensor, which may be 0, as expressions in torch's symbols."""
-    return [over_sizes(expression(size)) for size in recorded.shape]
+    return [expression(size) for size in recorded.shape]
 
 
 def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:
@@ -398,8 +401,8 @@ def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Ite
 
 
 def expression(size: Any) -> Any:
-    """A recorded size as an expression in torch's symbols."""
-    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(int(size))
+    """A recorded size as an expression in torch's symbols, which may be 0."""
+    return over_sizes(size.node.expr) if isinstance(size, torch.SymInt) else sympy.Integer(int(size))
 
 
 def of_sizes(condition: Any) -> Iterator[Any]:

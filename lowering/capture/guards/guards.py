@@ -119,7 +119,8 @@ def source_of_guard(sloc: Any, inside_torch: bool = False) -> str:
 def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
     """The conditions on inputs that their types do not say already: in the types, equal sizes share a symbol, and fixed
     sizes are numbers."""
-    found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
+    own = bool(getattr(env, "guards", None)) and (getattr(env, "frozen", False) or not code)
+    found = guards_of_env(env) if own else guards_of_code(code, leaves, metas)  # one of a file has those of its reading
     unique: dict[Any, Guard] = {}
     for guard in found:
         guard = attrs.evolve(guard, expr=over_sizes(guard.expr))

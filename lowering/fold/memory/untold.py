@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any
 
-import sympy
-import torch
 from torch.fx import Node
 
-from lowering.capture.guards.guards import number, over_sizes
 from lowering.errors import LoweringError
 from lowering.fold.memory import storage
-from lowering.records.sizes import is_unbacked
+from lowering.fold.memory.apart import kept_apart
 from lowering.records.source_lines import source_of
 from lowering.records.torch_internals import C, OpOverload, pytree
 
@@ -98,63 +95,3 @@ def is_seen_after(write: Node, memory: Any) -> bool:
             return True
         after = after or node is write
     return False
-
-
-def kept_apart(node: Node) -> Iterator[Any]:
-    """The conditions under which what an operator gives shares no memory with what it is given."""
-    recorded = [each.meta.get("val") for each in node.all_input_nodes]
-    tensors = [each for each in pytree.tree_leaves(recorded) if isinstance(each, torch.Tensor)]
-    sizes = [n for each in tensors for n in (*each.shape, *each.stride()) if isinstance(n, torch.SymInt)]
-    sizes += [each for each in pytree.tree_leaves(recorded) if isinstance(each, torch.SymInt)]
-    hints = {s: hint_of(n, s) for n in sizes for s in sorted(n.node.expr.free_symbols, key=str)}
-    if shares_at(node, hints):
-        raise LoweringError(
-            f"{node.target} gives a view of what it is given, which torch.export does not record, and one of them is "
-            "written",
-            source=source_of(node),
-            hint="clone() it before the write, or use capture='direct'",
-        )
-    named = [s for s in hints if not is_unbacked(s.name)]
-    alone = [s for s in named if shares_at(node, {**hints, s: 1})]
-    for symbol in alone:
-        yield is_not_one(symbol)
-    if named and not alone and shares_at(node, {**hints, **dict.fromkeys(named, 1)}):
-        yield sympy.Or(*map(is_not_one, named))
-
-
-def is_not_one(symbol: Any) -> Any:
-    """symbol < 1 or symbol > 1"""
-    size = number(symbol.name)
-    return sympy.Or(sympy.Lt(size, 1), sympy.Gt(size, 1))
-
-
-def hint_of(size: torch.SymInt, symbol: Any) -> int:
-    """The number of the example that a symbol stands for."""
-    found = size.node.shape_env.backed_var_to_val.get(symbol)
-    return int(found) if found is not None else UNKNOWN
-
-
-UNKNOWN = 3
-
-
-def shares_at(node: Node, sizes: Mapping[Any, int]) -> bool:
-    """Whether torch gives a view, at these sizes, on the meta device; not where it refuses them."""
-    numbers = {over_sizes(symbol): size for symbol, size in sizes.items()} | dict(sizes)
-
-    def plain(given: Any) -> Any:
-        held = given.meta.get("val") if isinstance(given, Node) else given
-        if isinstance(held, torch.SymInt):
-            return int(held.node.expr.xreplace(numbers))
-        if isinstance(held, torch.Tensor):
-            places = (tuple(map(plain, held.shape)), tuple(map(plain, held.stride())))
-            return torch.empty_strided(*places, dtype=held.dtype, device="meta")
-        return torch.device("meta") if isinstance(held, torch.device) else held
-
-    try:
-        args, kwargs = pytree.tree_map_only((Node, torch.SymInt, torch.device), plain, (node.args, node.kwargs))
-        target: Any = node.target
-        made = pytree.tree_leaves(target(*args, **kwargs))
-    except (RuntimeError, TypeError, ValueError, IndexError):
-        return False
-    given = {storage.recorded_storage(each) for each in pytree.tree_leaves((args, kwargs))} - {None}
-    return any(storage.recorded_storage(each) in given for each in made)

@@ -56,8 +56,17 @@ def test_a_program_that_holds_what_torch_traced_with_is_refused_in_a_sentence() 
     def model(x: torch.Tensor) -> Any:
         return torch.func.jacrev(lambda each: (each * each).sum(1))(x)
 
-    with pytest.raises(IrkitError, match="holds a tensor without numbers as a constant"):
+    with pytest.raises(IrkitError, match=r"out of none|holds a tensor without numbers as a constant"):
         irkit.to_onnx(model, (X,), dynamic_shapes=({0: "n"},), capture="torch.export")
     program = irkit.to_onnx(model, (X,), dynamic_shapes=({0: "n"},))
     x = torch.randn(5, 4)
     torch.testing.assert_close(program(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_gradient_out_of_none_is_not_taken_to_torch_which_would_end_the_process() -> None:
+    def model(x: torch.Tensor) -> Any:
+        return torch.func.vjp(lambda each: each.cumsum(0), x)[1](x)
+
+    with pytest.raises(IrkitError, match="a gradient out of none"):
+        irkit.to_onnx(model, (torch.randn(4, 3),), capture="torch.export")

@@ -255,3 +255,28 @@ def test_a_choice_stays_where_it_costs_nothing_or_nothing_could_check_it() -> No
         torch.testing.assert_close(program(x), model(x), equal_nan=True)
     graph = passes.prepare(optimize(lower(Chosen().eval(), (IMAGE,))))
     assert "ThresholdedRelu" in {value.op for value in graph.order}
+
+
+RECURRENT: dict[str, torch.nn.Module] = {
+    "LSTM": torch.nn.LSTM(3, 4), "GRU": torch.nn.GRU(3, 4, bidirectional=True),
+    "RNN": torch.nn.RNN(3, 4, nonlinearity="relu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_a_recurrence_that_makes_numbers_of_nan_says_so(name: str) -> None:
+    program = irkit.to_onnx(RECURRENT[name], (torch.randn(4, 2, 3),))
+    assert [text for text, _ in program.report.assumed] == [f"finite numbers in {name}"]
+    x = torch.randn(4, 2, 3)
+    program.refusing_nan()(x)
+    x[1, 0, 0] = NANS
+    with pytest.raises(irkit.ContractError, match=f"finite numbers in {name}"):
+        program.refusing_nan()(x)
+
+
+def test_a_recurrence_of_tanhs_keeps_nan() -> None:
+    model, x = torch.nn.RNN(3, 4), torch.randn(4, 2, 3)
+    x[1, 0, 0] = NANS
+    program = irkit.to_onnx(model, (torch.randn(4, 2, 3),))
+    assert not program.report.assumed
+    torch.testing.assert_close(program(x), model(x), equal_nan=True)

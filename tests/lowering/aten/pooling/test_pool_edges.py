@@ -87,3 +87,15 @@ def test_windows_that_are_one_place_or_all(windows: tuple, axes: tuple) -> None:
         others=others if axes else [],
         tolerance=0.0,
     )
+
+
+@pytest.mark.parametrize("sizes", [(5, 7), (4, 6), (1, 1), (3, 2)])
+def test_means_of_adaptive_windows_keep_what_is_infinite_to_their_own(sizes: tuple[int, int]) -> None:
+    def model(x: torch.Tensor) -> Any:
+        return F.adaptive_avg_pool2d(x, (2, 3)), F.interpolate(x, scale_factor=(0.6, 1.3), mode="area")
+
+    example = (torch.randn(1, 2, 4, 6),)
+    program = irkit.to_onnx(model, example, dynamic_shapes=({2: "n", 3: "m"},), capture="direct")
+    x = torch.randn(1, 2, *sizes)
+    x[0, 0, 0, 0], x[0, 1, -1, -1] = torch.inf, torch.nan
+    torch.testing.assert_close(program(x), model(x), equal_nan=True)

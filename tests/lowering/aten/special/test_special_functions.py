@@ -143,3 +143,9 @@ def test_the_incomplete_gamma_function_of_huge_shapes() -> None:
     for function in (torch.igamma, torch.igammac):
         (found,) = run_onnx(lowered(function, shape, other).graph, (shape, other))
         np.testing.assert_allclose(found, function(shape, other).numpy(), rtol=0.0, atol=2e-9)
+
+
+def test_trigamma_at_both_ends_is_torch_s() -> None:
+    x = torch.tensor([math.inf, -math.inf, math.nan, 2.5])
+    (got,) = run_onnx(lowered(lambda x: torch.polygamma(1, x), x).graph, (x,))
+    np.testing.assert_allclose(got, torch.polygamma(1, x).numpy(), rtol=1e-5)
