@@ -25,8 +25,7 @@ from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
 from lowering.capture.patches.arrays_of_sizes import OF_NUMPY
-from lowering.capture.patches.settings import saying_that_it_exports
-from lowering.capture.patches.table import Occasion, patch_torch
+from lowering.capture.patches.table import Deed, Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.data import generator_kept
@@ -146,23 +145,20 @@ def refuse_what_is_empty(request: Request) -> None:
             raise raised_error(request, own, line_of_error(own)) from own
 
 
-def eager_error(request: Request) -> Exception | None:
+def eager_error(request: Request, deed: Deed = "example") -> Exception | None:
     """What the model itself raises for the example; None where it runs. What it writes is put back."""
-    error = eager_error_of(request, Training())
+    error = eager_error_of(request, Training(), deed)
     if error is None or not (torch.is_grad_enabled() and asks_for_gradients(error)):
         return error
-    return eager_error_of(request, Training.of(request.module, request.parts).recording())
+    return eager_error_of(request, Training.of(request.module, request.parts).recording(), deed)
 
 
 def fails_for_exports(request: Request) -> bool:
     """Whether the model itself raises for the example by the ways that it has for exports."""
-    if request.as_eager:
-        return False
-    with saying_that_it_exports():
-        return eager_error(request) is not None
+    return not request.as_eager and eager_error(request, "example for exports") is not None
 
 
-def eager_error_of(request: Request, training: Training) -> Exception | None:
+def eager_error_of(request: Request, training: Training, deed: Deed) -> Exception | None:
     """The same, with gradients recorded or not."""
     module, parts, present = request.module, request.parts, Training.present(request.module, request.parts)
     outside = [each for each in parts.around.tensors if each.layout is torch.strided]
@@ -170,7 +166,7 @@ def eager_error_of(request: Request, training: Training) -> Exception | None:
     leaves = [copy_leaf(leaf.value) for leaf in request.leaves]
     args, kwargs = pytree.tree_unflatten(leaves, request.spec)
     with ExitStack() as blocks:
-        blocks.enter_context(patch_torch(Occasion("example")))  # a module that converts itself shall have what it had
+        blocks.enter_context(patch_torch(Occasion(deed)))  # a module that converts itself shall have what it had
         if training.records or present.optimizers:
             blocks.enter_context(contents_kept(module, present))
         blocks.enter_context(torch.set_grad_enabled(training.records))

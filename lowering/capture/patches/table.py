@@ -32,7 +32,9 @@ from lowering.capture.patches.set_data import converting_modules
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
 
-Deed = Literal["torch.export", "direct", "trials", "decomposition", "comparison", "example"]
+Deed = Literal["torch.export", "direct", "trials", "decomposition", "comparison", "example", "example for exports"]
+EXAMPLES: tuple[Deed, ...] = ("example", "example for exports")
+"""A plain run of a module, by the ways that it has for exports, too."""
 LOCK = threading.RLock()
 """Held while torch is patched."""
 
@@ -40,7 +42,7 @@ LOCK = threading.RLock()
 @attrs.frozen(eq=False)
 class Occasion:
     """What torch is patched for: what is done, to which module, and how. "direct" is one run of a module, "trials" all
-    runs of one capture.
+    runs of one capture, "example" a plain one, for the example.
 
     `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int(), min() and the like in the
     module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
@@ -110,7 +112,7 @@ TABLE: tuple[Patch, ...] = (
         ("torch.compiler._is_compiling_flag", "torch.compiler._is_exporting_flag"),
         "models have ways of their own for export, which direct capture wants them to take",
         "2.13",
-        lambda at: at.deed == "direct" and not at.as_eager,
+        lambda at: (at.deed == "direct" and not at.as_eager) or at.deed == "example for exports",
         lambda at: settings.saying_that_it_exports(),
     ),
     Patch(
@@ -287,7 +289,7 @@ TABLE: tuple[Patch, ...] = (
         ("torch.nn.Module._apply",),
         "a module that converts itself while it runs would swap the contents of tensors that torch traces",
         "2.13",
-        lambda at: at.deed in ("direct", "example") or (at.exports and not at.dynamo),
+        lambda at: at.deed in ("direct", *EXAMPLES) or (at.exports and not at.dynamo),
         lambda at: converting_modules(),
     ),
     Patch(
