@@ -75,9 +75,9 @@ class Info:
         self.quick = self.pointwise or name in QUICK
         self.lies_alike = self.pointwise and "memory_format" not in self.names and name not in ORDERING
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-        tagged = any(tag in func.tags for tag in tags) and (func not in TOLD or func is torch.ops.aten.index.Tensor)
-        self.sized_by_data = tagged or (name in SIZED_BY_DATA and schema.overload_name not in BY_NUMBERS)
         self.masked = func is torch.ops.aten.index.Tensor
+        tagged = any(tag in func.tags for tag in tags) and (func not in TOLD or self.masked)
+        self.sized_by_data = tagged or (name in SIZED_BY_DATA and schema.overload_name not in BY_NUMBERS)
 
     def is_sized_by_data(self, args: Sequence[Any]) -> bool:
         """Whether the sizes of results hang on data: of places in tensors only where a mask is among them."""

@@ -106,6 +106,11 @@ def made_of(given: Any) -> Any:
     return given
 
 
+def with_defaults(given: Sequence[Any], *defaults: Any) -> tuple[Any, ...]:
+    """Arguments, and the defaults of those that are left out."""
+    return (*given, *defaults[len(given) :])
+
+
 def plain_key(given: Any) -> Any:
     """Equal for equal arguments of equal types."""
     if isinstance(given, list | tuple):

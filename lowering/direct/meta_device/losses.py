@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from lowering.direct.meta_device.arguments import with_defaults
+
 
 def alike(*tensors: Any) -> bool:
     """Whether all are tensors of floats on the meta device, of one shape and type."""
@@ -47,7 +49,7 @@ def by_class(func: Any, x: torch.Tensor, classes: torch.Tensor, weight: Any = No
 
 def by_margin(x: torch.Tensor, classes: torch.Tensor, *rest: Any) -> torch.Tensor:
     """What multi_margin_loss gives of rows, as one number."""
-    p, _, weight, reduction = (*rest, *(1, 1, None, 1)[len(rest) :])
+    p, _, weight, reduction = with_defaults(rest, 1, 1, None, 1)
     plain = x.is_meta and x.dim() == 2 and x.is_floating_point() and 0 not in x.shape and classes.dtype is torch.int64
     if plain and classes.shape == x.shape[:1] and weight is None and p in (1, 2) and is_one(reduction):
         return x.new_empty(())

@@ -180,12 +180,13 @@ def shares(func: Any, x: torch.Tensor, dim: int, dtype: Any = None) -> torch.Ten
 
 
 def divided(x: torch.Tensor, y: Any) -> torch.Tensor:
-    """What floor_divide gives of numbers of one type."""
+    """What floor_divide gives of numbers; torch's own way lays it in order whatever the order of those is."""
     given = [each for each in (x, y) if isinstance(each, torch.Tensor)]
-    plain = all(each.is_meta and each.dtype is x.dtype for each in given) and (len(given) == 2 or type(y) is int)
-    if not plain or x.dtype not in (torch.int64, torch.int32, torch.float32):
+    plain = all(each.is_meta for each in given) and (len(given) == 2 or type(y) is int)
+    kind = torch.result_type(x, y) if plain else torch.bool
+    if kind not in (torch.int64, torch.int32, torch.float32, torch.float64):
         return aten.floor_divide.default(x, y)
-    return of_elements(stretched(given[0].shape, given[-1].shape), x.dtype, given)
+    return of_elements(stretched(given[0].shape, given[-1].shape), kind, given)
 
 
 def chosen(func: Any, condition: torch.Tensor, x: Any, y: Any) -> torch.Tensor:
@@ -205,8 +206,10 @@ def extreme(func: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def by_itself(func: Any, x: torch.Tensor, *rest: Any) -> torch.Tensor:
-    """What an operator gives that goes over the elements of one tensor of floats that lie in order."""
-    return x.new_empty(x.shape) if x.is_meta and x.is_contiguous() and x.is_floating_point() else func(x, *rest)
+    """What an operator gives that goes over the elements of one tensor of floats that lie in order; log_sigmoid lays
+    its result so whatever the order is."""
+    ordered = x.is_contiguous() or func is aten.log_sigmoid.default
+    return x.new_empty(x.shape) if x.is_meta and ordered and x.is_floating_point() else func(x, *rest)
 
 
 def inclined(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

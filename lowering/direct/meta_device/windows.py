@@ -13,8 +13,9 @@ from operator import gt
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
-from lowering.direct.meta_device.arguments import lies_in_order
+from lowering.direct.meta_device.arguments import lies_in_order, with_defaults
 
 Counts = Sequence[int]
 
@@ -64,11 +65,6 @@ def fit_together(x: torch.Tensor, weight: torch.Tensor, bias: Any, channels: int
     return alike and (bias is None or (tuple(bias.shape) == (channels,) and bias.dtype is x.dtype))
 
 
-def with_defaults(given: Sequence[Any], *defaults: Any) -> tuple[Any, ...]:
-    """Arguments, and the defaults of those that are left out."""
-    return (*given, *defaults[len(given) :])
-
-
 def convolved(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
     """What a convolution gives."""
     rank, channels = weight.dim() - 2, weight.shape[0]
@@ -78,7 +74,7 @@ def convolved(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> t
     steps, apart, pads = (as_counts(each, rank) for each in (stride, dilation, shrinks))
     told = len(steps) == len(apart) == len(pads) == rank > 0 and min(*steps, *apart) > 0 and min(pads) >= 0
     if not (fits and told) or (same and max(steps) > 1):
-        return func(x, weight, *rest)
+        return with_channels_as(func(x, weight, *rest), x, weight, is_alone(x, weight, groups))
     sizes = list(x.shape[2:]) if same else windows(x.shape[2:], weight.shape[2:], steps, pads, apart)
     if not same:
         refuse_small(sizes)
@@ -103,7 +99,42 @@ def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any)
     result = func(x, weight, *rest)
     if x.dim() < weight.dim() or x.shape[0]:  # of no image the CPU says nothing
         refuse_small([*result.shape[2 - weight.dim() :], 1])
-    return result
+    return with_channels_as(result, x, weight, is_alone(x, weight, groups))
+
+
+def with_channels_as(made: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, alone: bool = False) -> torch.Tensor:
+    """What a convolution gives, whose channels lie last on a CPU where those of the images or of the weights do; on the
+    meta device they never do. A single volume of floats, that is convolved `alone`, another kernel takes, which lays
+    its result in order."""
+    if not made.is_meta or (weight.dim() == 5 and (made.dtype is torch.float64 or alone)):
+        return made
+    one, line = x.dim() < weight.dim(), weight.dim() == 3  # a row is an image of one line, and is put in order
+    found = [suggest_memory_format(as_images(each, one and each is x, line)) for each in ((x, weight)[line:])]
+    last = next((each for each in found if each is not torch.contiguous_format), None)
+    if last is None:
+        return made
+    laid = as_images(made, one, line).contiguous(memory_format=last)
+    laid = laid.squeeze(2) if line else laid
+    return laid.squeeze(0) if one else laid
+
+
+def as_images(x: torch.Tensor, one: bool, line: bool) -> torch.Tensor:
+    """Images of two axes or three, out of `one` that is not among others, and of lines."""
+    x = x.unsqueeze(0) if one else x
+    return x.unsqueeze(2) if line else x
+
+
+def is_alone(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
+    """Whether a volume is one that PyTorch does not hand to oneDNN: of float32, a small one by itself, at kernels of up
+    to three elements (`ConvParams::use_mkldnn` in aten/src/ATen/native/Convolution.cpp)."""
+    if weight.dim() != 5 or x.dtype is not torch.float32 or groups > 1:
+        return False
+    count, *sizes = x.shape if x.dim() == 5 else (1, *x.shape)
+    return count == 1 and math.prod(sizes[:3]) <= SMALL_VOLUME and not all(size > 3 for size in weight.shape[3:])
+
+
+SMALL_VOLUME = 20480
+"""How many elements the channels, layers and rows of such a volume may have, as PyTorch counts them."""
 
 
 # ---------------------------------------------------------------------------------------------- pools

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import irkit
 from lowering.direct.meta_device.losses import ALIKE, LOST
 from lowering.direct.meta_device.results import BLOCKS, TOLD
 from lowering.direct.meta_device.windows import ADAPTIVE, CONVOLUTIONS, GREATEST, MEANS, NEAREST, TRANSPOSED
@@ -19,6 +20,7 @@ aten = torch.ops.aten
 FEW = st.integers(1, 3)
 PADS = st.integers(0, 2)
 LONG = st.integers(0, 7)
+MORE = st.integers(2, 3)
 MOST = settings(max_examples=150)
 
 
@@ -44,6 +46,20 @@ def agrees(data: st.DataObject, operator: Any, *args: Any) -> None:
     requires_agreement(operator, *args[: max(least, data.draw(st.integers(0, 2 * len(args))))])
 
 
+def convolves_as_the_cpu(operator: Any, *args: Any) -> None:
+    """What is told of a convolution must be what the CPU gives, or the meta device; where the CPU refuses it, of the
+    sizes that the meta device gives."""
+    found, told, shown = (
+        outcome(operator, *args),
+        outcome(TOLD[operator], *on_meta(args)),
+        outcome(operator, *on_meta(args)),
+    )
+    if found != "refused":
+        assert told in (found, shown)  # of axes of one element either may lay it
+    elif told != "refused":
+        assert [(shape, kind) for shape, _, kind in told] == [(shape, kind) for shape, _, kind in shown]
+
+
 @MOST
 @given(st.data(), st.sampled_from(CONVOLUTIONS), KINDS, KINDS)
 def test_convolutions_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any, other: Any) -> None:
@@ -56,7 +72,8 @@ def test_convolutions_are_told_as_the_cpu_gives_them(data: st.DataObject, operat
     named = operator._schema.overload_name == "padding"
     padding = data.draw(st.sampled_from(("same", "valid"))) if named else counts(data, rank, PADS)
     steps, apart = counts(data, rank, st.integers(0, 3) if data.draw(st.integers(0, 9)) == 0 else FEW), FEW
-    agrees(data, operator, x, weight, bias, steps, padding, counts(data, rank, apart), groups)
+    args = x, weight, bias, steps, padding, counts(data, rank, apart), groups
+    convolves_as_the_cpu(operator, *args[: data.draw(st.integers(2, 14))])
 
 
 @MOST
@@ -73,7 +90,62 @@ def test_transposed_convolutions_are_told_as_the_cpu_gives_them(data: st.DataObj
     if found != "refused" and 0 in found[0][0][2:] and x.shape[0]:  # which some kernels of the CPU refuse, not all
         assert outcome(TOLD[operator], *on_meta(args)) == "refused"
     else:
-        requires_agreement(operator, *args)
+        convolves_as_the_cpu(operator, *args)
+
+
+def lying(data: st.DataObject, tensor: torch.Tensor) -> torch.Tensor:
+    """The same whose channels may lie last, or whose axes lie in another order."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    if last is not None and data.draw(st.booleans()):
+        return tensor.contiguous(memory_format=last)
+    return drawn(data, tensor.shape, tensor.dtype)
+
+
+@MOST
+@given(st.data(), st.sampled_from((*CONVOLUTIONS[::2], *TRANSPOSED)), KINDS | st.just(torch.bfloat16))
+def test_convolutions_lay_channels_as_the_cpu_does(data: st.DataObject, operator: Any, kind: Any) -> None:
+    rank, groups, back = int(operator._schema.name[-2]), data.draw(st.sampled_from((1, 1, 2))), operator in TRANSPOSED
+    inner, out = groups * data.draw(MORE), groups * data.draw(MORE)
+    several = data.draw(st.sampled_from(([2], [2], [1], [])))
+    x = lying(
+        data, torch.zeros(*several, inner, *(data.draw(st.sampled_from((4, 5, 22))) for _ in range(rank)), dtype=kind)
+    )
+    kernel = [data.draw(st.integers(2, 4)) for _ in range(rank)]
+    weight = lying(
+        data, torch.zeros((inner, out // groups, *kernel) if back else (out, inner // groups, *kernel), dtype=kind)
+    )
+    steps, apart = [data.draw(FEW)] * rank, [1] * rank
+    rest = ([0] * rank, groups, apart) if back else (apart, groups)
+    args = x, weight, None, steps, [0] * rank, *rest
+    assert outcome(TOLD[operator], *on_meta(args)) == outcome(operator, *args)
+
+
+def written(y: torch.Tensor, *order: int) -> torch.Tensor:
+    """A tensor, of whose elements in an order of axes twice as much is written, where they lie in that order."""
+    y.permute(order).reshape(-1).mul_(2)
+    return y
+
+
+LAST = torch.channels_last
+WEIGHT = torch.linspace(-1, 1, 81).reshape(3, 3, 3, 3)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)], ids=["in order", "channels last"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.conv2d(x.contiguous(memory_format=LAST), WEIGHT),
+        lambda x: torch.conv2d(x, WEIGHT.contiguous(memory_format=LAST)),
+        lambda x: torch.conv_transpose2d(x.contiguous(memory_format=LAST), WEIGHT),
+        lambda x: torch.nn.functional.logsigmoid(x.contiguous(memory_format=LAST)),
+    ],
+    ids=["convolved", "by weights", "convolved back", "logsigmoid"],
+)
+def test_what_is_written_through_a_view_of_an_image_is_as_in_eager(function: Any, order: tuple[int, ...]) -> None:
+    x = torch.linspace(-2, 2, 180).reshape(2, 3, 5, 6)
+    program = irkit.to_onnx(lambda x: written(function(x), *order), (x,), dynamic_shapes=({0: "n"},), capture="direct")
+    for each in (x, x.repeat(2, 1, 1, 1)):
+        torch.testing.assert_close(program(each), written(function(each), *order), rtol=1e-5, atol=1e-5)
 
 
 def window(data: st.DataObject, rank: int) -> tuple[Any, ...]:
