@@ -18,6 +18,7 @@ from irkit.errors import DimensionError
 from lowering.capture.guards.answers import first_equal, holds
 from lowering.capture.guards.questions import Questions
 from lowering.capture.guards.small_sizes import SIDE, bits_allowed, bits_by_size, others_of, size_at
+from lowering.direct.meta_device.results import SMALL_BY_ALL, SMALL_BY_FIRST
 from lowering.direct.sizes import SizeNode
 
 TRIES = 30
@@ -222,6 +223,30 @@ def as_large_as(met: Any, symbol: Any, refused: Sequence[int]) -> Any:
         if other is not symbol and hints[other.name] == refused[-1] + 1 and all(map(met.taken, alike)):
             return other
     return None
+
+
+def last_refused(met: Any, name: str, near: Sequence[int]) -> int | None:
+    """The greatest size of a name among these that torch refuses; None where it takes all. Of an operator that refuses
+    what is too small alone, few are asked for."""
+    hints = met.tracer.asked.hints
+    end = first_taken(lambda size: met.taken({**hints, name: size}), near) if refuses_small(met) else len(near)
+    return next((size for size in reversed(near[:end]) if met.broken({**hints, name: size})), None)
+
+
+def first_taken(taken: Callable[[int], bool], sizes: Sequence[int]) -> int:
+    """The place of the least size that is taken, where all greater ones are, too; the end where none is."""
+    place = 1
+    while place <= len(sizes) and not taken(sizes[place - 1]):
+        place *= 2
+    return bisect_left(sizes, True, place // 2, min(place - 1, len(sizes)), key=taken)
+
+
+def refuses_small(met: Any) -> bool:
+    """Whether torch refuses an operator only for sizes that are too small: as they are named, of its first tensor alone
+    or of all that it takes."""
+    varying = [each for _, each, known in met.parts if known is None]
+    told = met.func in SMALL_BY_ALL or (met.func in SMALL_BY_FIRST and len(varying) == 1 and varying[0] is met.args[0])
+    return told and all(type(d) is int or d.is_Symbol for d in shapes_in(met.tracer, varying))
 
 
 def takes_nothing(met: Any, symbol: Any, name: str, refused: Sequence[int]) -> bool:

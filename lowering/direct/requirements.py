@@ -49,6 +49,7 @@ from lowering.direct.points import (
     emptied_dims,
     is_symbol,
     key_of,
+    last_refused,
     last_taken,
     lowest,
     next_prime,
@@ -125,9 +126,9 @@ class Elsewhere:
             named["device"] = META
         found: list[tuple[str | None, Any, tuple[Any, Any] | None]] = []
         for name, each in (*((None, each) for each in self.args), *named.items()):
-            made = None if varying_key(self.tracer, each)[1] else self.sized(each, {}, None)
-            known = None if made is None else (made, plain_key(made))
-            found.append((name, each, known))
+            varies = varying_key(self.tracer, each)[1]
+            made = None if varies else self.sized(each, {}, None)
+            found.append((name, each, None if varies else (made, plain_key(made))))
         return found
 
     def sized(self, each: Any, sizes: Sizes, nothing: Any) -> Any:
@@ -440,7 +441,7 @@ def at_least(met: Elsewhere, symbol: Any) -> None:
     tracer, name = met.tracer, symbol.name
     hints, hint, first = tracer.asked.hints, tracer.asked.hints[name], lowest(met.tracer, name)
     near = range(first, min(first + NEARBY, hint))
-    last = next((size for size in reversed(near) if met.broken({**hints, name: size})), None)
+    last = last_refused(met, name, near)
     if last is None:
         return
     low, high = last, hint

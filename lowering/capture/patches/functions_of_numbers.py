@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.asked_texts import is_of_data
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import replaced_attributes, replaced_in_classes
 from lowering.records.members import tells_by_identity
 
 NUMBERS = (torch.SymInt, torch.SymFloat)
@@ -25,7 +25,7 @@ NUMBERS = (torch.SymInt, torch.SymFloat)
 def divided_numbers() -> Iterator[None]:
     """A block in which `divmod` takes numbers that vary, and so do `sqrt`, `round`, `log` and `exp` of NumPy, which
     call a method; in which `~n` is a number, `round(n, -1)` rounds to tens, and a truth is a number as Python's is."""
-    with replaced_attributes(*DIVIDED):
+    with replaced_in_classes(IN_CLASSES), replaced_attributes(*LACKED):
         yield
 
 
@@ -511,7 +511,14 @@ DIVIDED = (
     *((torch.SymInt, name, method) for name, method in WHOLE.items()), (torch.SymFloat, "rint", nearest_whole),
     *BESIDE_TRUTHS, *OF_TRUTHS,
 )  # fmt: skip
-"""The methods of numbers, and beside them, as `replaced_attributes` takes them."""
+"""The methods of numbers, and beside them, by class and name."""
+LACKED = tuple([(kind, name, each) for kind, name, each in DIVIDED if name[:2] == "__" and name not in vars(kind)])
+"""Special methods that numbers have not, for which Python has to make places."""
+IN_CLASSES: Mapping[type, Mapping[str, Any]] = types.MappingProxyType({
+    kind: {name: each for holder, name, each in DIVIDED if holder is kind and (kind, name, each) not in LACKED}
+    for kind in (*NUMBERS, torch.SymBool)
+})  # fmt: skip
+"""All others."""
 INVERSE = (math.asin, math.acos, math.atanh, math.acosh)
 KEPT: Mapping[Any, Callable[..., Any]] = types.MappingProxyType(
     {

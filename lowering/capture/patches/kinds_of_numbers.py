@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import copyreg
 import functools
-import gc
 import os
 import re
 import sys
@@ -23,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import functorch
 import sympy
 import torch
@@ -33,7 +33,7 @@ import passes
 from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import attributes_of, replaced_attributes, replaced_in_classes
 from lowering.records.module_kinds import kinds_of_parts
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -53,8 +53,12 @@ OWN = (*(str(folder) + os.sep for folder in FOLDERS), copy.__file__, copyreg.__f
 LEFT = sys.stdlib_module_names | {
     "torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering",
     "attr", "attrs", "numpy", "onnx", "google", "onnxruntime", "ml_dtypes", "pyrsistent",
+    "anyio", "certifi", "filelock", "fsspec", "h11", "httpcore", "httpcore2", "httpx", "httpx2", "huggingface_hub",
+    "idna", "jinja2", "markupsafe", "networkx", "regex", "requests", "rich", "safetensors", "tokenizers", "urllib3",
+    "yaml",
 }  # fmt: skip
-"""Libraries whose `type` stays Python's: torch, irkit, and what irkit itself computes with."""
+"""Libraries whose `type` stays Python's: torch, irkit, what irkit itself computes with, and such as speak to networks,
+read files or write text, and are given no tensor and no size."""
 ASKING = ("<frozen abc>", "<frozen _collections_abc>", functools.__file__, typing.__file__)
 """Code that asks in the name of its caller."""
 
@@ -95,7 +99,6 @@ ALIKE: dict[type, dict[str, Any]] = {
 LACKED: dict[type, dict[str, Any]] = {
     kind: {name: held for holder, name, held in lacked_attributes() if holder is kind} for kind in PLAIN
 }
-OTHER = {kind: frozenset(("__class__", *lacked)) for kind, lacked in LACKED.items()}
 
 
 class Askers(dict[str, bool | None]):
@@ -118,45 +121,24 @@ def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = (), withi
         return
     askers = Askers()
     spaces = (*spaces_of(sys.modules), *own_spaces(module), *places)
-    classes = [(kind, attributes_of(kind)) for kind in PLAIN]
-    before = [{name: held[name] for name in OTHER[kind] & held.keys()} for kind, held in classes]
-    try:
-        for kind, attributes in classes:
-            attributes.update(LACKED[kind])
-            attributes["__class__"] = property(telling(kind, PLAIN[kind], askers))
-            forget_lookups(kind)
-        with type_told(spaces):
-            yield
-    finally:
-        for (kind, attributes), held in zip(classes, before, strict=True):
-            for name in OTHER[kind]:
-                attributes.pop(name, None)
-            attributes.update(held)  # those of the block around
-            forget_lookups(kind)
+    told = {kind: {**LACKED[kind], "__class__": property(telling(kind, PLAIN[kind], askers))} for kind in PLAIN}
+    with replaced_in_classes(told), type_told(spaces):
+        yield
 
 
 @contextmanager
 def type_told(spaces: Sequence[dict[str, Any]]) -> Iterator[None]:
     """A block in which `type` is `Kind` to code with certain globals, but where these have one of their own."""
-    free = [names for names in spaces if "type" not in names]
+    told: list[dict[str, Any]] = []
     try:
-        for names in free:
-            names["type"] = Kind
+        for names in spaces:
+            if "type" not in names:
+                names["type"] = Kind
+                told.append(names)
         yield
     finally:
-        for names in free:
-            if "type" in names:
-                del names["type"]
-
-
-def attributes_of(kind: type) -> dict[str, Any]:
-    """The dict behind vars(kind), which itself can only be read."""
-    return gc.get_referents(vars(kind))[0]
-
-
-def forget_lookups(kind: type) -> None:
-    """Makes Python look for attributes of a class anew, where its dict was changed."""
-    kind.__doc__ = kind.__doc__
+        for names in told:
+            names.pop("type", None)
 
 
 def telling(kind: type, plain: type, askers: Askers) -> Callable[[Any], type]:
@@ -230,20 +212,30 @@ Kind.__name__ = Kind.__qualname__ = "type"
 def spaces_of(loaded: dict[str, types.ModuleType]) -> list[dict[str, Any]]:
     """The globals of all modules of Python that may hold code of models which asks for types. To look at each of
     thousands would take longer than a small model: what was installed stays as it is while nothing else is imported."""
-    installed, own = modules_asking(len(loaded), next(reversed(loaded)))
-    asking = [name for name in own if name in loaded and may_ask(name, loaded[name].__dict__)]
-    return [loaded[name].__dict__ for name in (*asking, *installed) if name in loaded]
+    last = next(reversed(loaded))
+    installed, own = modules_asking(len(loaded), last, Alone(loaded[last]))
+    return [*installed, *(space for name, space in own if name in loaded and may_ask(name, space))]
+
+
+@attrs.frozen
+class Alone:
+    """A module of Python, which is equal to itself alone."""
+
+    module: Any = attrs.field(eq=id)
 
 
 @functools.lru_cache(maxsize=4)
-def modules_asking(_count: int, _last: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of the modules of Python, of which there are so many with this as the last, those (whose code names `type`, of
-    libraries that are installed; that are the user's own)"""
+def modules_asking(
+    _count: int, _last: str, _module: Alone
+) -> tuple[tuple[dict[str, Any], ...], tuple[tuple[str, dict[str, Any]], ...]]:
+    """Of the modules of Python, of which there are so many with this as the last, (the globals of those whose code
+    names `type`, of libraries that are installed; the names and globals of those that are the user's own)"""
     held = [(name, each) for name, each in [*sys.modules.items()] if is_modelling(name)]
     modules = [(name, each) for name, each in held if isinstance(each, types.ModuleType)]
-    own = {name: None for name, each in modules if not INSTALLED.search(str(each.__dict__.get("__file__", "")))}
-    rest = [(name, each.__dict__) for name, each in modules if name not in own]
-    return tuple([name for name, space in rest if may_ask(name, space)]), (*own,)
+    spaces = [(name, each.__dict__) for name, each in modules]
+    own = {name: space for name, space in spaces if not INSTALLED.search(str(space.get("__file__", "")))}
+    rest = [(name, space) for name, space in spaces if name not in own]
+    return tuple([space for name, space in rest if may_ask(name, space)]), (*own.items(),)
 
 
 INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")

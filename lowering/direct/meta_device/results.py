@@ -12,7 +12,7 @@ import torch
 from lowering.capture.patches.shape_kernels import linalg_lstsq
 from lowering.direct.meta_device.arguments import in_order_steps, lies_in_order, of_elements
 from lowering.direct.meta_device.losses import LOST
-from lowering.direct.meta_device.windows import IMAGES
+from lowering.direct.meta_device.windows import ADAPTIVE, IMAGES
 
 
 def with_statistics(func: Any, training: int | None, x: torch.Tensor, *rest: Any) -> Any:
@@ -68,6 +68,9 @@ def recurred(func: Any, x: torch.Tensor, hidden: Any, weights: Sequence[torch.Te
     where these fit; else it does so for one step here, as all steps are alike."""
     several, (biases, layers, *_, both, first) = isinstance(hidden, list | tuple), (*rest[:-1], int(rest[-1]))
     given = hidden if several else [hidden]
+    counts = [each.shape[0] for each in given if each.dim()]
+    if x.is_meta and counts and (min(counts) < layers * (1 + both) or min(counts) < max(counts)):
+        raise RuntimeError(f"{func} has no state for each layer")  # torch reads beyond them
     if not x.is_meta or x.dim() != 3 or 0 in (x.shape[first], x.shape[2]):
         return func(x, hidden, weights, *rest)
     time, batch, width = x.shape[first], x.shape[1 - first], weights[1].shape[-1]
@@ -413,6 +416,11 @@ NAMED = {
     "torchaudio::rnnt_loss_forward": transduced,
 }  # fmt: skip
 """The same of other libraries' operators, by name: they need not be there."""
+
+SMALL_BY_ALL = frozenset((*ADAPTIVE, *RECURRENT))
+"""Operators that take all greater sizes than those they take, if these are those of others, where they must be."""
+SMALL_BY_FIRST = frozenset((*IMAGES, aten.instance_norm.default)) - {aten.col2im.default}
+"""Operators that do so of the sizes of their first tensor."""
 
 
 def teller(func: Any) -> Any:

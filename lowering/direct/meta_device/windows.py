@@ -74,7 +74,10 @@ def convolved(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> t
     steps, apart, pads = (as_counts(each, rank) for each in (stride, dilation, shrinks))
     told = len(steps) == len(apart) == len(pads) == rank > 0 and min(*steps, *apart) > 0 and min(pads) >= 0
     if not (fits and told) or (same and max(steps) > 1):
-        return with_channels_as(func(x, weight, *rest), x, weight, is_alone(x, weight, groups))
+        made = func(x, weight, *rest)
+        return with_channels_as(
+            made, x, weight, lays_in_order(x, weight, False, (stride, padding, 0, dilation, groups))
+        )
     sizes = list(x.shape[2:]) if same else windows(x.shape[2:], weight.shape[2:], steps, pads, apart)
     if not same:
         refuse_small(sizes)
@@ -99,14 +102,13 @@ def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any)
     result = func(x, weight, *rest)
     if x.dim() < weight.dim() or x.shape[0]:  # of no image the CPU says nothing
         refuse_small([*result.shape[2 - weight.dim() :], 1])
-    return with_channels_as(result, x, weight, is_alone(x, weight, groups))
+    return with_channels_as(result, x, weight, lays_in_order(x, weight, True, (*given, groups)))
 
 
-def with_channels_as(made: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, alone: bool = False) -> torch.Tensor:
-    """What a convolution gives, whose channels lie last on a CPU where those of the images or of the weights do; on the
-    meta device they never do. A single volume of floats, that is convolved `alone`, another kernel takes, which lays
-    its result in order."""
-    if not made.is_meta or (weight.dim() == 5 and (made.dtype is torch.float64 or alone)):
+def with_channels_as(made: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, in_order: bool) -> torch.Tensor:
+    """What a convolution gives, whose channels lie last on a CPU where those of the images or of the weights do, unless
+    its kernel lays them `in_order`; on the meta device they never do."""
+    if not made.is_meta or in_order:
         return made
     one, line = x.dim() < weight.dim(), weight.dim() == 3  # a row is an image of one line, and is put in order
     found = [suggest_memory_format(as_images(each, one and each is x, line)) for each in ((x, weight)[line:])]
@@ -124,17 +126,21 @@ def as_images(x: torch.Tensor, one: bool, line: bool) -> torch.Tensor:
     return x.unsqueeze(2) if line else x
 
 
-def is_alone(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
-    """Whether a volume is one that PyTorch does not hand to oneDNN: of float32, a small one by itself, at kernels of up
-    to three elements (`ConvParams::use_mkldnn` in aten/src/ATen/native/Convolution.cpp)."""
-    if weight.dim() != 5 or x.dtype is not torch.float32 or groups > 1:
+def lays_in_order(x: torch.Tensor, weight: torch.Tensor, back: bool, given: Sequence[Any]) -> bool:
+    """Whether the kernel that a CPU has for a convolution of volumes, or for one `back`, lays its result in order: with
+    the steps, padding, padding of the output, dilation and groups that are given."""
+    if weight.dim() != 5 or not x.is_meta or 0 in x.shape or 0 in weight.shape:
         return False
-    count, *sizes = x.shape if x.dim() == 5 else (1, *x.shape)
-    return count == 1 and math.prod(sizes[:3]) <= SMALL_VOLUME and not all(size > 3 for size in weight.shape[3:])
-
-
-SMALL_VOLUME = 20480
-"""How many elements the channels, layers and rows of such a volume may have, as PyTorch counts them."""
+    steps, pads, more, apart, groups = given
+    steps, apart, x = as_counts(steps, 3), as_counts(apart, 3), as_images(x, x.dim() < weight.dim(), False)
+    sizes, added = list(x.shape), [d * (k - 1) for d, k in zip(apart, weight.shape[2:], strict=True)]
+    if pads == "same":
+        sizes[2:] = [n + each % 2 for n, each in zip(sizes[2:], added, strict=True)]  # it is padded at its end before
+    pads = [each // 2 for each in added] if pads == "same" else as_counts(0 if pads == "valid" else pads, 3)
+    images = torch.empty(sizes, dtype=x.dtype, memory_format=suggest_memory_format(x))
+    there = images, torch.empty(weight.shape, dtype=weight.dtype, memory_format=suggest_memory_format(weight))
+    kernel = torch._C._select_conv_backend(*there, None, steps, pads, apart, back, as_counts(more, 3), groups, None)
+    return torch._C._conv_determine_backend_memory_format(*there, kernel) is torch.contiguous_format
 
 
 # ---------------------------------------------------------------------------------------------- pools

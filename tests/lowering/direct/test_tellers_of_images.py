@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irkit
+from lowering.capture.guards.assumed import asks_in_its_kernel
 from lowering.direct.meta_device.losses import ALIKE, LOST
-from lowering.direct.meta_device.results import BLOCKS, TOLD
+from lowering.direct.meta_device.results import BLOCKS, RECURRENT, SMALL_BY_ALL, SMALL_BY_FIRST, TOLD, teller
 from lowering.direct.meta_device.windows import ADAPTIVE, CONVOLUTIONS, GREATEST, MEANS, NEAREST, TRANSPOSED
 from tests.lowering.direct.test_tellers import KINDS, SIZES, SOME, drawn, on_meta, outcome, requires_agreement
 from tests.support.python_calls import python_calls
@@ -43,7 +45,25 @@ def agrees(data: st.DataObject, operator: Any, *args: Any) -> None:
     """What is told of an operator must be what the CPU gives, or the meta device, also where arguments that have
     defaults are left out."""
     least = sum(not argument.has_default_value() for argument in operator._schema.arguments)
-    requires_agreement(operator, *args[: max(least, data.draw(st.integers(0, 2 * len(args))))])
+    given = args[: max(least, data.draw(st.integers(0, 2 * len(args))))]
+    requires_agreement(operator, *given)
+    if operator in SMALL_BY_FIRST and given[0].dim():
+        axis = data.draw(st.integers(0, given[0].dim() - 1))
+        requires_growth(operator, given[0].shape[axis], lambda size: (resized(given[0], axis, size), *given[1:]))
+
+
+def resized(x: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """A tensor as long as this along an axis."""
+    return torch.zeros([size if a == axis else n for a, n in enumerate(x.shape)], dtype=x.dtype)
+
+
+def requires_growth(operator: Any, most: int, arguments: Callable[[int], tuple[Any, ...]]) -> None:
+    """Where an operator takes a size, and a smaller one, it must take all between."""
+    kernels = [] if operator in RECURRENT else [(list, operator, 0)]  # which end the process at sizes that do not fit
+    least = int(asks_in_its_kernel(operator._schema.name))  # of nothing the CPU is asked then
+    for where, function, first in (*kernels, (on_meta, teller(operator), least)):
+        taken = [outcome(function, *where(arguments(size))) != "refused" for size in range(first, most + 1)]
+        assert not any(taken[-1:]) or taken == sorted(taken), taken
 
 
 def convolves_as_the_cpu(operator: Any, *args: Any) -> None:
@@ -54,7 +74,12 @@ def convolves_as_the_cpu(operator: Any, *args: Any) -> None:
         outcome(TOLD[operator], *on_meta(args)),
         outcome(operator, *on_meta(args)),
     )
-    if found != "refused":
+    if args[0].dim() and operator in SMALL_BY_FIRST:
+        for axis, most in enumerate(args[0].shape):
+            requires_growth(operator, most, lambda size, axis=axis: (resized(args[0], axis, size), *args[1:]))
+    if told == "refused" and found != "refused":
+        assert 0 in found[0][0]  # of an image without pixels some kernels give one more
+    elif found != "refused":
         assert told in (found, shown)  # of axes of one element either may lay it
     elif told != "refused":
         assert [(shape, kind) for shape, _, kind in told] == [(shape, kind) for shape, _, kind in shown]
@@ -110,7 +135,7 @@ def test_convolutions_lay_channels_as_the_cpu_does(data: st.DataObject, operator
     x = lying(
         data, torch.zeros(*several, inner, *(data.draw(st.sampled_from((4, 5, 22))) for _ in range(rank)), dtype=kind)
     )
-    kernel = [data.draw(st.integers(2, 4)) for _ in range(rank)]
+    kernel = [data.draw(st.integers(1, 4)) for _ in range(rank)]
     weight = lying(
         data, torch.zeros((inner, out // groups, *kernel) if back else (out, inner // groups, *kernel), dtype=kind)
     )
@@ -175,6 +200,35 @@ def test_pools_of_the_greatest_are_told_as_the_cpu_gives_them(data: st.DataObjec
 def test_pools_to_a_size_are_told_as_the_cpu_gives_them(data: st.DataObject, operator: Any, kind: Any) -> None:
     rank = ADAPTIVE[operator]
     agrees(data, operator, image(data, rank, kind), data.draw(st.lists(SOME, min_size=rank, max_size=rank)))
+
+
+NAMED = {"a": 3, "b": 5, "c": 2, "one": 1, "two": 2}
+
+
+@MOST
+@given(st.data(), st.sampled_from(sorted(SMALL_BY_ALL, key=str)), st.sampled_from(("a", "b", "c")))
+def test_of_sizes_that_several_arguments_have_all_greater_ones_are_taken(
+    data: st.DataObject, operator: Any, name: str
+) -> None:
+    def names(*usual: str) -> list[str]:
+        return [data.draw(st.sampled_from((*[each] * 4, *NAMED))) for each in usual]
+
+    rank = ADAPTIVE.get(operator, 0)
+    images = names(*("two", "one", "a", "b", "c")[data.draw(st.integers(0, 1)) : rank + 2]), names(*"abc"[:rank])
+    states = [names("one", "b", "two"), names("one", "b", "two")][: 2 if operator is aten.lstm.input else 1]
+    steps, blocks = names("a", "b", "c"), {aten.lstm.input: 4, aten.gru.input: 3}.get(operator, 1)
+
+    def arguments(size: int) -> tuple[Any, ...]:
+        sizes = {**NAMED, name: size}
+        first, *rest = [[sizes[each] for each in every] for every in ((*images,) if rank else (steps, *states))]
+        if rank:
+            return torch.zeros(first), rest[0]
+        weights = [torch.zeros(shape) for shape in ([2 * blocks, 2], [2 * blocks, 2], [2 * blocks], [2 * blocks])]
+        before = [torch.zeros(shape) for shape in rest]
+        given = before if operator is aten.lstm.input else before[0]
+        return torch.zeros(first), given, weights, True, 1, 0.0, False, False, False
+
+    requires_growth(operator, NAMED[name], arguments)
 
 
 @MOST
