@@ -23,6 +23,7 @@ from irkit.core.digest import symbols_in
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
+from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Range
 from irkit.errors import DimensionError
 from irkit.support.arguments import type_text
@@ -367,9 +368,11 @@ def lowered_run(
     values, checks = rebuilt(values, checks, swaps)
     least: Sequence[Fact] = ()
     if settle:
-        values, checks, least = settled_values(params, values, checks, relying_on(scope.sizes, guards, ranges).relied)
+        relied = relying_on(scope.sizes, guards, ranges).relied
+        values, checks, least, counting = settled_values(params, values, checks, relied)
         roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
-        checks += wide_checks(scope, roots, [value for _, value in params], known=ranges, guards=asked)
+        if counting:
+            checks += wide_checks(scope, roots, [value for _, value in params], known=ranges, guards=asked)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = (*as_facts(facts_of(found, scope.sizes, guards), checks), *least)
@@ -385,9 +388,9 @@ def lowered_run(
 
 def settled_values(
     params: Sequence[tuple[Port, Value]], values: Sequence[Value], checks: Sequence[Check], relied: Any
-) -> tuple[list[Value], list[Check], Sequence[Fact]]:
-    """(values, checks, facts about inputs): over sizes as they read where the conditions hold, and over inputs in the
-    place of what counts places in them from the end."""
+) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:
+    """(values, checks, facts about inputs, whether some of the values are made of numbers that data tells): over sizes
+    as they read where the conditions hold, and over inputs in the place of what counts places in them from the end."""
     roots = [*values, *(c.condition for c in checks)]
     order = walk.post_order(roots)
     swaps, least = places_of_inputs(params, roots, order)
@@ -396,6 +399,7 @@ def settled_values(
         [new.get(v, v) for v in values],
         [attrs.evolve(c, condition=new.get(c.condition, c.condition)) for c in checks],
         least,
+        any(value.inputs for value in order if value.op == SHAPE_VECTOR),
     )
 
 

@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 
 from irkit.build import const, shape_vector
 from irkit.core import walk
-from irkit.core.ir import Value
+from irkit.core.ir import Value, vertex
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import DType, Tensor, Type, dims_of, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
@@ -202,7 +202,8 @@ def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str, *,
             halves = (const(blob).with_origin(where) for blob in blobs_of_parts(tensor, name, copy=copy))
             known[key] = pair(*halves).with_origin(where)
         else:
-            known[key] = const(blob_of(tensor, name, copy=copy)).with_origin(where)
+            held = blob_of(tensor, name, copy=copy)
+            known[key] = vertex(CONSTANT, (), (("value", held),), (), held.type, where)
     return known[key]
 
 

@@ -20,9 +20,10 @@ from irkit.errors import StaleError
 from irkit.support.watch import Watch, sample
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class TensorWatch:
-    """Watches the memory of a tensor: its address, torch's count of writes, and a sample of its elements."""
+    """Watches the memory of a tensor: its address, torch's count of writes, and a sample of its elements. Each weight
+    has one, and one with slots takes longer to be made."""
 
     tensor: torch.Tensor
     name: str

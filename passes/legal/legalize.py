@@ -40,13 +40,14 @@ from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec
 from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline
-from irkit.rewriting.firings import Told, heard
+from irkit.rewriting.firings import counts_only, heard
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
 from passes.analysis.expansions import Expanded
 from passes.legal.copies import with_cast_copies
 from passes.legal.definitions import by_definition
+from passes.legal.elementwise import activations_by_others
 from passes.legal.float64.determinants import DETERMINANTS
 from passes.legal.float64.functions import DOUBLES
 from passes.legal.float64.recurrent import RECURRENT
@@ -132,9 +133,7 @@ def legalize(graph: Graph, target: Target | str, *, observe: Observer = nobody) 
     and for a target that nobody knows.
     """
     target = target_of(target)
-    step = Pass(
-        "legalize", (("target", str(target)),), lambda before, seen, _depth: _legalized(before, target, heard(seen))
-    )
+    step = Pass("legalize", (("target", str(target)),), lambda before, seen, _depth: _legalized(before, target, seen))
     return with_copies(step.run(graph, observe), target)
 
 
@@ -148,10 +147,15 @@ def with_copies(graph: Graph, target: Target) -> Graph:
     return copied
 
 
-def _legalized(graph: Graph, target: Target, told: Told | None) -> Graph:
+def _legalized(graph: Graph, target: Target, observe: Observer) -> Graph:
     legal, quirks = _rules(target, graph.symbols, holds_halves(graph))
     if not wants_more(graph, target) and not Plan(quirks).applies(graph):
         return graph
+    told = heard(observe)
+    if target.is_onnxruntime and (told is None or counts_only(observe)):
+        found = activations_by_others(graph, legal, lambda value: wants_others(value, target), told)
+        if found is not None and not Plan(quirks).applies(found):
+            return found
     plan = Plan((legal, *quirks), tidy=TIDY, told=told)
     after = plan.rewrite(graph)
     missing = list(problems(after, target, plan.declined))

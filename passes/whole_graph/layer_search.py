@@ -72,9 +72,10 @@ def layers_of(graph: Graph) -> Layers | None:
     start = best_start(ordered, narrowest(ordered.last, start, length), stop, length)
     count = (stop - start) // length
     stretches = [values[start + k * length : start + (k + 1) * length] for k in range(count)]
-    used = used_outside(values, graph.results, place, start, length, count)
+    used = used_outside(ordered.last, start, length, count)
     like = [k for k in range(count) if used[k] <= used[0]]
-    pairs = [(stretches[k], matched(stretches[0], stretches[k])) for k in like]
+    one = Stretch.of(stretches[0])
+    pairs = [(stretches[k], one.matched(stretches[k])) for k in like]
     each = [found for _, found in pairs if found is not None]
     if len(each) < LEAST:
         return None
@@ -181,7 +182,7 @@ def best_start(graph: Ordered, starts: Sequence[int], stop: int, length: int) ->
 
     def count(start: int) -> int:
         one, other = values[start : start + length], values[start + length : start + 2 * length]
-        found = matched(one, other)
+        found = Stretch.of(one).matched(other)
         used = {*graph.results, *(x for v in other for x in v.inputs)}
         same = {x: x for x in (*(found or ()), *one)}
         below = [] if found is None else layers_below(graph, one, [x for x in one if x in used], [same, found])
@@ -256,10 +257,11 @@ def longest_run(kinds: Sequence[int], length: int) -> tuple[int, int]:
 def last_uses(values: Sequence[Value], results: Sequence[Value], place: Mapping[Value, int]) -> list[int]:
     """The place of the last user of each value."""
     last = list(range(len(values)))
+    place_of: Any = place.get  # which gives None for the operand that is left out
     for index, value in enumerate(values):
         for x in value.inputs:
-            if x is not None and x in place:
-                last[place[x]] = index
+            if (at := place_of(x)) is not None:
+                last[at] = index
     for each in results:
         if each in place:
             last[place[each]] = len(values)
@@ -281,42 +283,47 @@ def narrowest(last: Sequence[int], start: int, length: int) -> list[int]:
     return found[:NARROW]
 
 
-def used_outside(
-    values: Sequence[Value], results: Sequence[Value], place: Mapping[Value, int], start: int, length: int, count: int
-) -> list[set[int]]:
-    """By layer, the values that are used outside of it, by their places in it."""
-    found: list[set[int]] = [set[int]() for _ in range(count)]
-    end = start + length * count
-    for index in range(start, len(values)):
-        layer = (index - start) // length
-        for x in values[index].inputs:
-            at = -1 if x is None or x not in place else place[x]
-            if start <= at < end and (at - start) // length != layer:
-                found[(at - start) // length].add((at - start) % length)
-    for each in results:
-        at = place.get(each, -1)
-        if start <= at < end:
-            found[(at - start) // length].add((at - start) % length)
-    return found
+def used_outside(last: Sequence[int], start: int, length: int, count: int) -> list[set[int]]:
+    """By layer, the values that are used outside of it, which is after it, by their places in it; `last` are the places
+    of the last users of all values."""
+    ends = range(start + length, start + (count + 1) * length, length)
+    return [{place for place in range(length) if last[end - length + place] >= end} for end in ends]
 
 
-def matched(first: Sequence[Value], other: Sequence[Value]) -> dict[Value, Value] | None:
-    """What each value of the first layer, and each that it uses, is in another; None where that is none like it."""
-    ours, theirs = with_operands(first), with_operands(other)
-    if len(ours) != len(theirs):
-        return None
-    found: dict[Any, Any] = dict(zip(first, other, strict=True))
-    used = dict(zip(ours, theirs, strict=True))
-    outside = [(x, y) for x, y in used.items() if x not in found]
-    found.update(outside)
-    if not all(map(is_, map(found.__getitem__, ours), theirs)):
-        return None  # what is one value in one of them is two in the other
-    own = set(other)
-    for x, y in outside:
-        if x is not y and (x is None or y is None or y in own or not may_stand(x, y)):
+@attrs.frozen(eq=False)
+class Stretch:
+    """Values in a row, what they use and they themselves in order, and what they use beside, each with the first of its
+    places in that order."""
+
+    values: Sequence[Value]
+    used: Sequence[Value | None]
+    outside: Sequence[tuple[Value | None, int]]
+
+    @classmethod
+    def of(cls, values: Sequence[Value]) -> Stretch:
+        """The stretch of some values."""
+        used = with_operands(values)
+        own, places = set(values), dict[Value | None, int]()
+        for place, x in enumerate(used):
+            places.setdefault(x, place)
+        return cls(values, used, [(x, place) for x, place in places.items() if x not in own])
+
+    def matched(self, other: Sequence[Value]) -> dict[Value, Value] | None:
+        """What each of the values, and each that they use, is in another stretch; None where that is none like it."""
+        theirs = with_operands(other)
+        if len(self.used) != len(theirs):
             return None
-    found.pop(None, None)
-    return found
+        found: dict[Any, Any] = dict(zip(self.values, other, strict=True))
+        outside = [(x, theirs[place]) for x, place in self.outside]
+        found.update(outside)
+        if not all(map(is_, map(found.__getitem__, self.used), theirs)):
+            return None  # what is one value in one of them is two in the other
+        own = set(other)
+        for x, y in outside:
+            if x is not y and (x is None or y is None or y in own or not may_stand(x, y)):
+                return None
+        found.pop(None, None)
+        return found
 
 
 def with_operands(values: Sequence[Value]) -> list[Value | None]:
