@@ -15,16 +15,19 @@ from irkit.core import walk
 from irkit.core.ir import Graph, Value, param, vertex
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
+from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match
 from irkit.rewriting.firings import Firing, Told
 from irkit.rewriting.rules import Rule
 from passes.legal.runtime.activations import EXPANSIONS
 
 
-def activations_by_others(graph: Graph, rule: Rule, wants: Callable[[Value], bool], told: Told | None) -> Graph | None:
+def activations_by_others(
+    graph: Graph, rule: Rule, quirks: Plan, wants: Callable[[Value], bool], told: Told | None
+) -> Graph | None:
     """The graph with the activations of which a target `wants` others by these, as the rule of legalization has it;
-    None where the target wants more, or where what stands for one of them hangs on more than its type. `told` is told
-    once of all that are alike."""
+    None where the target wants more, or what is made has its `quirks`, or where what stands for one of them hangs on
+    more than its type: rules tidy up beside casts. `told` is told once of all that are alike."""
     if any(value.bodies for value in graph.order):
         return None
     known: dict[object, Sequence[Value] | None] = {}
@@ -33,7 +36,7 @@ def activations_by_others(graph: Graph, rule: Rule, wants: Callable[[Value], boo
         if not wants(value):
             continue
         given = value.inputs[0] if value.op in EXPANSIONS and len(value.inputs) == 1 else None
-        if given is None or given.op == CONSTANT:
+        if given is None or given.op in (CONSTANT, "Cast"):
             return None
         key = (value.op, value.type, value.attributes, given.type)
         if key not in known:
@@ -42,12 +45,15 @@ def activations_by_others(graph: Graph, rule: Rule, wants: Callable[[Value], boo
         if found is None:
             return None
         stands[value] = found
+    after = put_in_place(graph, stands, rule.name)
+    if any(value.op == "Cast" and value.inputs[0] in stands for value in graph.order) or quirks.applies(after):
+        return None
     if told is not None:
         times = Counter(map(id, stands.values()))
         first = {id(made): (value, made) for value, made in reversed(stands.items())}
         for key, (value, made) in first.items():
             told(Firing(rule, (value,), (value,), (made[-1],), 0.0, times[key]))
-    return put_in_place(graph, stands, rule.name)
+    return after
 
 
 def by_others(value: Value, given: Value, wants: Callable[[Value], bool]) -> Sequence[Value] | None:

@@ -18,7 +18,7 @@ is left as it is where everything in that definition runs.
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product, zip_longest
 from typing import Any, cast
 
@@ -153,8 +153,9 @@ def _legalized(graph: Graph, target: Target, observe: Observer) -> Graph:
         return graph
     told = heard(observe)
     if target.is_onnxruntime and (told is None or counts_only(observe)):
-        found = activations_by_others(graph, legal, lambda value: wants_others(value, target), told)
-        if found is not None and not Plan(quirks).applies(found):
+        wants = partial(wants_others, target=target)
+        found = activations_by_others(graph, legal, Plan(quirks), wants, told)
+        if found is not None:
             return found
     plan = Plan((legal, *quirks), tidy=TIDY, told=told)
     after = plan.rewrite(graph)
