@@ -204,15 +204,20 @@ def pooled_to(func: Any, rank: int, x: torch.Tensor, size: Any) -> Any:
 
 
 def padded(x: torch.Tensor, pads: Sequence[int], *rest: Any) -> torch.Tensor:
-    """What pad gives that makes something larger."""
+    """What pad gives that makes something larger; at some ends it may take something off."""
     mode, value = with_defaults(rest, "constant", None)
     rank = len(pads) // 2
-    plain = is_plain(x) and len(pads) == 2 * rank and min(pads, default=-1) >= 0 and max(pads) > 0 and rank <= x.dim()
+    plain = is_plain(x) and len(pads) == 2 * rank and max(pads, default=0) > 0 and rank <= x.dim()
     sizes, ends = list(x.shape), list(zip(pads[::2], pads[1::2], strict=False))
-    if plain and mode != "constant":
+    if plain and mode == "constant":
+        taken = [size + min(a, 0) + min(b, 0) for (a, b), size in zip(ends, reversed(sizes), strict=False)]
+        if min(taken) < 0:
+            raise RuntimeError(f"pad takes off more than there is of {tuple(x.shape)}")
+    elif plain:
+        plain = min(pads) >= 0
         most = {"reflect": -1, "circular": 0, "replicate": 1 << 62}.get(mode, -2)
         inside = all(max(pair) <= size + most for pair, size in zip(ends, reversed(sizes), strict=False))
-        plain = rank < x.dim() < rank + 3 and rank < 4 and inside and value is None
+        plain = plain and rank < x.dim() < rank + 3 and rank < 4 and inside and value is None
     if not plain:
         return aten.pad.default(x, pads, *rest)
     for axis, pair in enumerate(ends, 1):
