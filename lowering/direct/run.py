@@ -371,8 +371,7 @@ def lowered_run(
         relied = relying_on(scope.sizes, guards, ranges).relied
         values, checks, least, counting = settled_values(params, values, checks, relied)
         roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
-        if counting:
-            checks += wide_checks(scope, roots, [value for _, value in params], known=ranges, guards=asked)
+        checks += wide_checks(scope, roots, [v for _, v in params], known=ranges, guards=asked) if counting else []
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = (*as_facts(facts_of(found, scope.sizes, guards), checks), *least)
