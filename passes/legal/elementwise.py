@@ -45,6 +45,8 @@ def activations_by_others(
         if found is None:
             return None
         stands[value] = found
+    if not stands:
+        return None
     after = put_in_place(graph, stands, rule.name)
     if any(value.op == "Cast" and value.inputs[0] in stands for value in graph.order) or quirks.applies(after):
         return None

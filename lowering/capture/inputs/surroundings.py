@@ -75,7 +75,7 @@ class Surroundings:
         pending: list[tuple[str, Any]] = [("", kind) for kind in dict.fromkeys(map(type, held_by))]
         for path, each in modules:
             inside = f"{path}." if path else ""
-            held = [(n, v) for n, v in each.__dict__.items() if n not in TABLES and type(v) not in INERT]  # most are
+            held = [(n, v) for n, v in each.__dict__.items() if type(v) not in INERT and n not in TABLES]
             pending += [
                 (f"{inside}{n}" if n != "forward" else "", v) for n, v in held if not (type(v) in CONTAINERS and not v)
             ]
