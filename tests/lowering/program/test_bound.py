@@ -391,6 +391,31 @@ def test_a_step_over_what_is_kept_calls_little() -> None:
     assert few < 50 and many > 12 * few, (few, many)
 
 
+class CountsDown(torch.nn.Module):
+    """Rows of a table, and the places of those that come next: one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(8, 4)
+
+    def forward(self, places: torch.Tensor, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"rows": self.table(places) + x, "places": places - 1}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("named", [True, False])
+def test_places_that_are_kept_are_refused_below_zero(named: bool, count: int) -> None:
+    """A step over what is kept once pushed kept places unseen: a row from the end came of -1."""
+    x = torch.ones(count, 4)
+    bound = to_onnx(CountsDown().eval(), (torch.ones(count, dtype=torch.int64), x)).bound("places")
+    _, kept = bound.run(kwargs={"places": torch.ones(count, dtype=torch.int64), "x": x})
+    asked: Any = {"kwargs": {"x": x}} if named else {"args": (), "kwargs": {"x": x.clone().requires_grad_()}}
+    _, kept = bound.run(**asked, kept=kept)
+    assert kept["places"].tolist() == [-1] * count
+    with pytest.raises(ContractError, match="places holds -1"):
+        bound.run(**asked, kept=kept)
+
+
 # ------------------------------------------------------------------------------------------------------- Flat sizes
 
 GRAPH = parse(
