@@ -284,7 +284,7 @@ class Tracer:
         held = tensor if weight else tensor.detach()  # a weight is the same object in every run
         value = self.held_before(tensor)
         key = tensor.untyped_storage()._cdata
-        if value is None and self.is_written(tensor, key, weight):
+        if self.is_written(tensor, key, weight):
             value = self.written_content(tensor)
         elif value is None:
             value = tensor_constant(self.scope.constants, held, name, copy=self.options.copy)
@@ -317,9 +317,10 @@ class Tracer:
 
     def written_content(self, tensor: torch.Tensor) -> Value:
         """What a tensor from outside that is written holds at first: a parameter, so that nothing hangs on the numbers
-        of this one call."""
+        of this one call; that of the run before a trial, whose tensors live on."""
         array = array_of(tensor)
-        value = param(Tensor(DType.of(array.dtype), array.shape))
+        before = None if self.before is None else self.before.outside.get(id(tensor))
+        value = param(Tensor(DType.of(array.dtype), array.shape)) if before is None else before
         self.examples.known[value] = array.copy()
         return value
 
