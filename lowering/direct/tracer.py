@@ -292,7 +292,7 @@ class Tracer:
         if not weight:
             self.symbols["constant"] += 1
             self.effects["constant"] += (content := content_of_tensor(held)) is None
-            if content is not None:
+            if content is not None and value.op != PARAM:
                 self.record.small.setdefault(content, value)
         if key in self.memories:
             memory, base = self.memories[key]

@@ -125,6 +125,22 @@ def test_what_a_buffer_holds_at_a_capture_of_what_changes_decides_nothing(name: 
             torch.testing.assert_close(found, expected, equal_nan=True)
 
 
+def test_a_written_tensor_and_a_constant_may_hold_the_same() -> None:
+    """Runs at other sizes find a small constant by what it holds: that is no state that happens to hold the same."""
+    constant, written = torch.zeros(3), torch.zeros(3)
+
+    class Adds(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            written.add_(1)
+            return (x + written) * 2 + constant
+
+    bound = irkit.to_onnx(Adds(), (torch.ones(2, 3),), dynamic_shapes=({0: "n"},), copy=True).bound("constant_0")
+    kept = None
+    for turn, n in enumerate((2, 1, 0, 3)):
+        found, kept = bound.run((torch.ones(n, 3),), kept=kept)
+        torch.testing.assert_close(found, torch.full((n, 3), 2.0 * (turn + 2)))
+
+
 def test_a_buffer_that_nobody_writes_stays_a_constant() -> None:
     """What it holds may decide then: no mask is left of places that are not below 0."""
 
