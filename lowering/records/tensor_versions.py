@@ -58,8 +58,8 @@ class ManyWatches:
 
     `tensors` lie at `addresses` and were written `versions` times; of those that are `uncounted`, of inference mode,
     the address alone is known. After a run of the session the processor's caches hold nothing of this: what takes time
-    is how much memory is looked at, and on how many pages. So tensors and numbers are made anew, side by side, and no
-    number outlives its comparison. A tensor that is made of another without gradients has its memory and its count.
+    is how much memory is looked at. So the numbers are made anew, side by side, and none that is compared with them
+    outlives its comparison.
     """
 
     watches: Sequence[Watch]
@@ -77,10 +77,8 @@ class ManyWatches:
         others = [w for w in watches if id(w) not in known]
         counted = [w for w in plain if not w.tensor.is_inference()]
         uncounted = [(w.tensor, w.address) for w in plain if w.tensor.is_inference()]
-        with torch.no_grad():
-            tensors = [w.tensor.detach() for w in counted]
         addresses = np.array([w.address for w in counted], np.uint64).tolist()
-        return cls(watches, others, tensors, addresses, [w.version for w in counted], uncounted)
+        return cls(watches, others, [w.tensor for w in counted], addresses, [w.version for w in counted], uncounted)
 
     def check(self) -> None:
         """Raises StaleError where a watch would that does not look closely."""
