@@ -563,9 +563,10 @@ class Tracer:
     def seen_outside(self) -> Outside:
         """What is known of tensors from outside once this run is over; the same where it found nothing new."""
         unnamed = (memory for memory, tensor in self.memories.values() if id(tensor) not in self.names)
+        seen = attrs.evolve(self.outside, written=self.outside.written | self.overlooked())
         if self.outside.lasting is None and any(memory.is_state or self.options.live for memory in unnamed):
-            return attrs.evolve(self.outside, lasting=frozenset(self.memories))
-        return attrs.evolve(self.outside, written=self.outside.written | self.overlooked())
+            return attrs.evolve(seen, lasting=frozenset(self.memories))
+        return seen
 
     # ------------------------------------------------------------------------------------------ modes
 
