@@ -94,8 +94,8 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         r"dbrx\.DbrxForCausalLM$",
         "captured for past in",
         "irkit",
-        "modeling_dbrx.py:299 picks weights by the number of an expert, which is data: where the first that is asked for "
-        "is the third or fourth, rewrite=True takes that number for the only one",
+        "modeling_dbrx.py:299 picks weights by the number of an expert, which is data: where the first that is asked "
+        "for is the third or fourth, rewrite=True takes that number for the only one",
     ),
     (
         r"maskrcnn_",
