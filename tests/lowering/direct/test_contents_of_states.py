@@ -108,7 +108,7 @@ class Reading(torch.nn.Module):
         self.register_buffer("held", first.clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x, self.held)
+        return self.function(x, self.get_buffer("held"))
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -150,7 +150,7 @@ def test_a_buffer_that_nobody_writes_stays_a_constant() -> None:
             self.register_buffer("held", tensor([1, 0]))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x.index_select(0, self.held)
+            return x.index_select(0, self.get_buffer("held"))
 
     graph = irkit.to_onnx(Reads().eval(), (X,)).graph
     assert [port.role for port in graph.signature.params] == ["input"]
