@@ -19,7 +19,6 @@ from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 
 from irkit import dims
 from irkit.build import op
-from irkit.core import walk
 from irkit.core.ir import Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
@@ -41,6 +40,7 @@ from lowering.fold.scope import Check, Frame, Options, Scope, stamped_all, tenso
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.sizes import Sizes
 from lowering.records.source_lines import short_path
+from lowering.records.types import array_of, is_absent
 from lowering.tensors.promotion import scalar
 
 ROUNDED: Mapping[Any, Any] = {dims.Floor: op.Floor, dims.Ceil: op.Ceil, dims.Round: op.Round}
@@ -96,7 +96,7 @@ class Outside:
 class Tracer:
     """The state of one run; seen by nobody else once it is over.
 
-    `outside` is what is known of tensors from outside, `fixed` what was taken for constant. `asked` are the questions
+    `outside` is what is known of tensors from outside. `asked` are the questions
     of the model, `scope` what a lowering knows beside its values. `handles` has the tensors from outside by identity,
     with the tensors themselves so that none dies, `seen` those of which the memory and the content are known,
     `memories` their storages. `names` are those of parameters and buffers, `modules` the path of the module that is
@@ -143,7 +143,6 @@ class Tracer:
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
     outside: Outside = Outside()
-    fixed: list[Value] = attrs.field(factory=list)
     frames: list[Frame] = attrs.field(factory=list)
     named: frozenset[str] = frozenset()
     present: bool = False
@@ -284,15 +283,17 @@ class Tracer:
         name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
         held = tensor if weight else tensor.detach()  # a weight is the same object in every run
         value = self.held_before(tensor)
-        if value is None:
+        key = tensor.untyped_storage()._cdata
+        if self.is_written(tensor, key, weight):
+            value = self.written_content(tensor)
+        elif value is None:
             value = tensor_constant(self.scope.constants, held, name, copy=self.options.copy)
         self.record.outside[id(tensor)] = value
         if not weight:
             self.symbols["constant"] += 1
             self.effects["constant"] += (content := content_of_tensor(held)) is None
-            if content is not None:
+            if content is not None and value.op != PARAM:
                 self.record.small.setdefault(content, value)
-        key = tensor.untyped_storage()._cdata
         if key in self.memories:
             memory, base = self.memories[key]
             same = base.shape == tensor.shape and base.stride() == tensor.stride() and base.dtype is tensor.dtype
@@ -306,6 +307,22 @@ class Tracer:
             if key in self.outside.written or (self.options.live and not local):
                 self.constants[value] = False
         return memory, value, name
+
+    def is_written(self, tensor: torch.Tensor, key: int, weight: bool) -> bool:
+        """Whether a tensor from outside is known to hold something else in a later call. Complex ones are constants of
+        which a pair of parameters is made once the run is over."""
+        lasting = self.outside.lasting or frozenset()
+        lives = self.options.live and (weight or key in lasting)
+        return (lives or key in self.outside.written) and not (tensor.is_complex() or is_absent(tensor))
+
+    def written_content(self, tensor: torch.Tensor) -> Value:
+        """What a tensor from outside that is written holds at first: a parameter, so that nothing hangs on the numbers
+        of this one call; that of the run before a trial, whose tensors live on."""
+        array = array_of(tensor)
+        before = None if self.before is None else self.before.outside.get(id(tensor))
+        value = param(Tensor(DType.of(array.dtype), array.shape)) if before is None else before
+        self.examples.known[value] = array.copy()
+        return value
 
     def held_before(self, tensor: torch.Tensor) -> Value | None:
         """What the run before a trial found a tensor from outside to hold; None where there is none."""
@@ -535,23 +552,21 @@ class Tracer:
     def is_constant(self, value: Value) -> bool:
         """Whether a value hangs on no input, no size, no random number, and nothing that is known to be written."""
         answer = not reaches_parameter(value, self.constants)
-        if answer:
-            self.effects["content"] += 1
-            self.fixed.append(value)
+        self.effects["content"] += answer
         return answer
 
     def overlooked(self) -> frozenset[int]:
-        """The memories from outside that were taken for constant, and are state."""
-        written = {memory.first: key for key, (memory, _) in self.memories.items() if memory.is_state}
-        met = walk.post_order(tuple(self.fixed)) if written and self.fixed else ()
-        return frozenset(written[value] for value in met if value in written)
+        """The memories from outside that were taken for constant, and are state: whoever made values of them may have
+        looked at what they hold in this one call."""
+        return frozenset(key for key, (memory, _) in self.memories.items() if memory.is_state)
 
     def seen_outside(self) -> Outside:
         """What is known of tensors from outside once this run is over; the same where it found nothing new."""
         unnamed = (memory for memory, tensor in self.memories.values() if id(tensor) not in self.names)
+        seen = attrs.evolve(self.outside, written=self.outside.written | self.overlooked())
         if self.outside.lasting is None and any(memory.is_state or self.options.live for memory in unnamed):
-            return attrs.evolve(self.outside, lasting=frozenset(self.memories))
-        return attrs.evolve(self.outside, written=self.outside.written | self.overlooked())
+            return attrs.evolve(seen, lasting=frozenset(self.memories))
+        return seen
 
     # ------------------------------------------------------------------------------------------ modes
 

@@ -19,6 +19,7 @@ from lowering.program.bound_parts import (
     Argument,
     Entry,
     Exit,
+    Keeping,
     Kept,
     arguments_of,
     entries_of,
@@ -30,7 +31,7 @@ from lowering.program.bound_parts import (
     tensor_crossing,
     tensor_held,
 )
-from lowering.program.bound_steps import MISSING, Shown, Step, step_of, value_at
+from lowering.program.bound_steps import MISSING, Given, Shown, step_of, value_at
 from lowering.program.failures import breach, refusal
 from lowering.records.flat_structures import Builder, builder_of, nodes_of, take_leaf
 from lowering.records.tensor_versions import ManyWatches
@@ -59,10 +60,10 @@ class Bound:
     overwritten: frozenset[str]
     build: Builder
     sizes: FlatSizes | None
-    step: Step | None
+    step: Given | None
     shown: Shown
     next: tuple[Exit, ...]
-    computed_next: tuple[int, ...]
+    ways: tuple[Keeping, Keeping]
     checks: tuple[Check, ...]
     is_sized_by_data: bool
     direct: BoundRun
@@ -96,7 +97,7 @@ class Bound:
             builder(program, left_out),
             sizes, step_of(program, entries, arguments, following, sizes, state),
             Shown.of(program.lowered.outputs, exits, left_out),
-            after, tuple(each.output for each in after) if all(each.output >= 0 for each in after) else (),
+            after, ways_to_keep(program, names, after),
             program.checks, program.is_sized_by_data,
             BoundRun(program.session, [entry.name for entry in entries], [outputs[i] for i in asked]),
             state, ManyWatches.of(program.watched.watches),
@@ -130,8 +131,8 @@ class Bound:
         self, kwargs: Mapping[str, Any], args: Sequence[Any] = (), kept: Kept | None = None
     ) -> tuple[Any, Mapping[str, int]] | None:
         """(inputs, sizes) of a call that the program plainly takes; None for what needs a closer look."""
-        if kept is not None and self.step is not None and kept.names is self.names and not args:
-            given = self.step.given(kwargs, kept)
+        if kept is not None and self.step is not None and kept.way.names is self.names and not args:
+            given = self.step(kwargs, kept)
             if given is not None:
                 return given
         leaves = self.leaves(args, kwargs, kept)
@@ -247,11 +248,13 @@ class Bound:
                     raise breach(check)
         if self.is_sized_by_data:
             self.check_sizes_after(sizes, [value_at(exit_, found, vector) for exit_ in self.exits])
-        held, places = found, self.computed_next
-        if not goes_on or not places:  # what a first run gives beside is as long as the prompt, and not kept with it
-            held, places = [value_at(exit_, found, vector) for exit_ in self.next], range(len(self.next))
+        first, further = self.ways
         unused = threading.Lock() if self.overwritten else None
-        return self.build(self.shown.held(found, vector)), Kept(self.names, held, places, program, unused)
+        if goes_on and further is not first:
+            kept = Kept(further, found, unused)
+        else:  # what a first run gives beside is as long as the prompt, and not kept with it
+            kept = Kept(first, [value_at(exit_, found, vector) for exit_ in self.next], unused)
+        return self.build(self.shown.held(found, vector)), kept
 
     def overwritten_values(self, vector: Any) -> Mapping[str, Any]:
         """The values that are overwritten, by the name of the output that is written there."""
@@ -270,6 +273,14 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"<Bound {self.program.report.model}: keeps {', '.join(self.following) or 'nothing'}>"
+
+
+def ways_to_keep(program: Program, names: Sequence[str], after: Sequence[Exit]) -> tuple[Keeping, Keeping]:
+    """How a first run keeps what comes `after` it: alone; and how each further one does: among all that it gives, if it
+    computes all of these."""
+    first = Keeping(program, names, range(len(after)))
+    places = tuple(each.output for each in after)
+    return first, Keeping(program, names, places) if places and min(places) >= 0 else first
 
 
 def builder(program: Program, left_out: frozenset[int]) -> Builder:

@@ -81,30 +81,37 @@ class Argument:
 
 
 @attrs.frozen(eq=False)
+class Keeping:
+    """How runs of the program `source` keep what the inputs of these `names` shall be given: at which `places` of what
+    they give."""
+
+    source: Program
+    names: Sequence[str]
+    places: Sequence[int]
+
+
+@attrs.frozen(eq=False)
 class Kept:
-    """What a run of the program `source` keeps for the next one: values as ONNX Runtime holds them, of which those at
-    `places` are for the inputs of these `names`.
+    """What a run keeps for the next one: values as ONNX Runtime `held` them, of which `way` says what they are for.
 
     `kept["past_key_values.0.key"]` is one as a torch tensor, in the same memory. What is given to a run in place is
     used up by it, which `unused` tells.
     """
 
-    names: Sequence[str]
+    way: Keeping
     held: Any
-    places: Sequence[int]
-    source: Program
     unused: threading.Lock | None = attrs.field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return tensor_held(self.values[name])
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.way.names)
 
     @property
     def values(self) -> Mapping[str, Any]:
         """The values as ONNX Runtime holds them, by name."""
-        return dict(zip(self.names, [self.held[place] for place in self.places], strict=True))
+        return dict(zip(self.way.names, [self.held[place] for place in self.way.places], strict=True))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All of them, by name."""

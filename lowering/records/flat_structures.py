@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -157,7 +158,7 @@ def builder_of(spec: pytree.TreeSpec, nodes: Nodes, without: frozenset[int] = fr
     if is_left_out(spec, without, start):
         return lambda _: None
     if spec.is_leaf():
-        return lambda leaves: leaves[start]
+        return itemgetter(start)
     if is_cache(spec):
         return state_builder(spec.context["state"], start)
     begins = list(accumulate((child.num_leaves for child in spec.children()), initial=start))[:-1]
@@ -193,24 +194,24 @@ RECORD_WAYS = ("__new__", "__post_init__", "__setattr__", "__setitem__")
 class Record:
     """What makes a record of transformers as its class does, which for each field that it sets goes through all.
 
-    `entries` and `attributes` say which of the `parts` stands under each name, where those are None that are `absent`,
-    and the part of the first field, if there is one, is a tensor; all else is left to the class, by `unflatten`.
+    `fields` say which part stands under each name, where those are None that are `absent`, and the part of the `first`
+    field, if there is one, is a tensor; all else is left to the class, by `unflatten` of all `parts`. `settled` has the
+    names of all fields.
     """
 
     unflatten: Callable[[list[Any]], Any]
     kind: Any
     parts: Sequence[Builder]
-    absent: list[bool]
-    first: int
-    entries: Sequence[tuple[str, int]]
+    first: Builder | None
     settled: Mapping[str, None]
-    attributes: Sequence[tuple[str, int]]
+    fields: Sequence[tuple[str, Builder]]
 
     @classmethod
     def of(
         cls, unflatten: Callable[[list[Any]], Any], kind: Any, parts: Sequence[Builder], absent: list[bool]
     ) -> Record | None:
-        """The way of a class, as it is seen from one record; None where that holds more than its parts."""
+        """The way of a class, as it is seen from one record; None where that holds more than its parts, or has them
+        under other names as attributes."""
         marks = [None if each else torch.empty(0) for each in absent]
         places = {id(mark): at for at, mark in enumerate(marks) if mark is not None}
         try:
@@ -220,27 +221,34 @@ class Record:
         own = vars(made)
         if type(made) is not kind or any(each is not None and id(each) not in places for each in own.values()):
             return None
-        entries = [(name, places.get(id(each), -1)) for name, each in dict.items(made)]
-        if any(at < 0 for _, at in entries):
+        held = {name: each for name, each in own.items() if each is not None}
+        entries = dict(dict.items(made))
+        if list(entries) != list(held) or any(entries[name] is not each for name, each in held.items()):
             return None
-        held = [(name, places[id(each)]) for name, each in own.items() if each is not None]
-        first = dict(held).get(next(iter(own), ""), -1)
-        return cls(unflatten, kind, parts, absent, first, entries, dict.fromkeys(own), held)
+        if len(held) != len(places):
+            return None
+        fields = [(name, parts[places[id(each)]]) for name, each in held.items()]
+        first = dict(fields).get(next(iter(own), ""))
+        return cls(unflatten, kind, parts, first, dict.fromkeys(own), fields)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The record around all leaves of the whole structure."""
-        values = [part(leaves) for part in self.parts]
-        usual = [value is None for value in values] == self.absent
-        if not usual or (self.first >= 0 and type(values[self.first]) is not torch.Tensor):
-            return self.unflatten(values)
-        made = self.kind.__new__(self.kind)
-        for name, at in self.entries:
-            OrderedDict.__setitem__(made, name, values[at])
+        if self.first is not None and type(self.first(leaves)) is not torch.Tensor:
+            return self.unflatten([part(leaves) for part in self.parts])
+        made = NEW(self.kind)
         own = made.__dict__
         own.update(self.settled)
-        for name, at in self.attributes:
-            own[name] = values[at]
+        for name, part in self.fields:
+            value = part(leaves)
+            if value is None:
+                return self.unflatten([part(leaves) for part in self.parts])
+            SET(made, name, value)
+            own[name] = value
         return made
+
+
+NEW, SET = OrderedDict.__new__, OrderedDict.__setitem__
+"""How a record is made, and an entry set, below what its class does beside."""
 
 
 def put_together(leaves: list[Any], spec: pytree.TreeSpec, known: Definitions) -> Any:

@@ -8,9 +8,7 @@ the CPU is not sampled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
-from struct import Struct
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -57,41 +55,49 @@ class TensorWatch:
 
 @attrs.frozen(eq=False)
 class ManyWatches:
-    """Many watches, asked at once: those of plain tensors by one comparison of bytes, so that a call costs little.
+    """Many watches, asked at once: those of plain tensors in one loop, so that a call costs little.
 
-    `tensors` lie at addresses, and those that are `counted` were written a number of times: `seen` has both, packed,
-    because numbers that lie apart are numbers that the processor's caches do not hold after a run of the session.
+    `tensors` lie at `addresses` and were written `versions` times; of those that are `uncounted`, of inference mode,
+    the address alone is known. After a run of the session the processor's caches hold nothing of this: what takes time
+    is how much memory is looked at. So the numbers are made anew, side by side, and none that is compared with them
+    outlives its comparison.
     """
 
     watches: Sequence[Watch]
     others: Sequence[Watch]
     tensors: Sequence[torch.Tensor]
-    counted: Sequence[torch.Tensor]
-    packed: Callable[..., bytes]
-    seen: bytes
+    addresses: Sequence[int]
+    versions: Sequence[int]
+    uncounted: Sequence[tuple[torch.Tensor, int]]
 
     @classmethod
     def of(cls, watches: Sequence[Watch]) -> ManyWatches:
         """The same watches, for all of which what they say now is as yet true or not, as each of them says."""
         plain = [w for w in watches if isinstance(w, TensorWatch) and type(w.tensor) in PLAIN and w.address]
         known = {id(w) for w in plain}
-        counted = [w for w in plain if not w.tensor.is_inference()]
         others = [w for w in watches if id(w) not in known]
-        packed = Struct(f"{len(plain) + len(counted)}Q").pack
-        seen = packed(*[w.address for w in plain], *[w.version for w in counted])
-        return cls(watches, others, [w.tensor for w in plain], [w.tensor for w in counted], packed, seen)
+        counted = [w for w in plain if not w.tensor.is_inference()]
+        uncounted = [(w.tensor, w.address) for w in plain if w.tensor.is_inference()]
+        addresses = np.array([w.address for w in counted], np.uint64).tolist()
+        return cls(watches, others, [w.tensor for w in counted], addresses, [w.version for w in counted], uncounted)
 
     def check(self) -> None:
         """Raises StaleError where a watch would that does not look closely."""
-        if self.packed(*map(ADDRESS, self.tensors), *map(VERSION, self.counted)) != self.seen:
+        if self.are_written():
             for watch in self.watches:
                 watch.check(closely=False)
         for watch in self.others:
             watch.check(closely=False)
 
+    def are_written(self) -> bool:
+        """Whether one of the tensors was written, or lies elsewhere."""
+        for tensor, at, version in zip(self.tensors, self.addresses, self.versions, strict=True):
+            if tensor._version != version or tensor.data_ptr() != at:
+                return True
+        return bool(self.uncounted) and any(tensor.data_ptr() != at for tensor, at in self.uncounted)
+
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-ADDRESS, VERSION = torch.Tensor.data_ptr, attrgetter("_version")
 
 
 def address(tensor: torch.Tensor) -> int:

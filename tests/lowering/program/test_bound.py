@@ -201,6 +201,37 @@ def test_bound_refuses_once_a_weight_was_written() -> None:
         bound(torch.ones(1, 200))
 
 
+CHANGES: dict[str, Callable[[torch.Tensor], object]] = {
+    "written": lambda weight: weight.add_(0),
+    "a part written": lambda weight: weight[1:2, 3:4].fill_(0),
+    "copied into": lambda weight: weight.copy_(torch.ones_like(weight)),
+    "written by another name": lambda weight: weight.detach().view(-1).zero_(),
+    "moved": lambda weight: weight.share_memory_(),
+}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_a_bound_program_refuses_whatever_happened_to_a_weight(change: str, last: bool) -> None:
+    model = nn.Sequential(nn.Linear(200, 200), nn.Linear(200, 200), nn.Linear(200, 200)).eval()
+    bound, x = to_onnx(model, (torch.ones(1, 200),)).bound(), torch.ones(1, 200)
+    bound(x)
+    with torch.no_grad():
+        CHANGES[change](model.get_parameter("2.weight" if last else "0.weight"))
+    with pytest.raises(StaleError, match=r"written in place|other memory"):
+        bound(x)
+
+
+def test_weights_of_inference_mode_are_watched_by_where_they_lie() -> None:
+    with torch.inference_mode():
+        model: nn.Module = nn.Sequential(nn.Linear(200, 200), nn.Linear(200, 200)).eval()
+        bound, x = to_onnx(model, (torch.ones(1, 200),)).bound(), torch.ones(1, 200)
+        bound(x)
+        model.get_parameter("1.weight").share_memory_()
+    with pytest.raises(StaleError, match="other memory"):
+        bound(x)
+
+
 def test_results_outlive_what_computed_them_and_are_not_written_again() -> None:
     program = to_onnx(lambda x: (x + 1, x), (torch.ones(3),))
     bound = program.bound()
@@ -389,6 +420,31 @@ def test_a_step_over_what_is_kept_calls_little() -> None:
     few = calls_of(lambda: bound.run(kwargs=again, kept=kept))
     many = calls_of(lambda: program(**kwargs))
     assert few < 50 and many > 12 * few, (few, many)
+
+
+class CountsDown(torch.nn.Module):
+    """Rows of a table, and the places of those that come next: one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(8, 4)
+
+    def forward(self, places: torch.Tensor, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"rows": self.table(places) + x, "places": places - 1}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("named", [True, False])
+def test_places_that_are_kept_are_refused_below_zero(named: bool, count: int) -> None:
+    """A step over what is kept once pushed kept places unseen: a row from the end came of -1."""
+    x = torch.ones(count, 4)
+    bound = to_onnx(CountsDown().eval(), (torch.ones(count, dtype=torch.int64), x)).bound("places")
+    _, kept = bound.run(kwargs={"places": torch.ones(count, dtype=torch.int64), "x": x})
+    asked: Any = {"kwargs": {"x": x}} if named else {"args": (), "kwargs": {"x": x.clone().requires_grad_()}}
+    _, kept = bound.run(**asked, kept=kept)
+    assert kept["places"].tolist() == [-1] * count
+    with pytest.raises(ContractError, match="places holds -1"):
+        bound.run(**asked, kept=kept)
 
 
 # ------------------------------------------------------------------------------------------------------- Flat sizes

@@ -78,7 +78,10 @@ def shrunk(usual: Any, way: Callable[[str, Any], Any], nested: bool = False) -> 
             found = way(alias, value)
         if found is not value and found != value:
             changes[name] = found
-    changes |= consistent({**vars(usual), "model_type": usual.model_type}, changes)
+    known = {**vars(usual), "model_type": usual.model_type}
+    if nested and "per_layer_config" in (whole := usual.to_dict()):  # which is kept as configurations of layers
+        known["per_layer_config"] = whole["per_layer_config"]
+    changes |= consistent(known, changes)
     changes |= OVERRIDES.get(usual.model_type, {})
     if "use_timm_backbone" in vars(usual) and "backbone_config" in changes:
         changes["use_timm_backbone"] = False
