@@ -398,8 +398,7 @@ def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
 
     if not broken(other):
         return
-    near = range(hint + 1, hint + 2 * max(hint, 4) + 1)
-    above = [size for size in near if met.allowed({**hints, name: size})]
+    above = [size for size in range(hint + 1, hint + 2 * max(hint, 4) + 1) if met.allowed({**hints, name: size})]
     refused = [broken(size) for size in above]
     if all(refused):
         first = lowest(met.tracer, name)
@@ -417,7 +416,8 @@ def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
             return
     last = last_taken(broken, hint, other)
     holes = any(gone for size, gone in zip(above, refused, strict=True) if size <= last)
-    if not holes and all(broken(size) for size in (last + 1, last + 2, other)):
+    beyond = [size for size in (last + 1, last + 2, other) if met.allowed({**hints, name: size})]
+    if not holes and beyond and all(map(broken, beyond)):
         met.keep(sympy.Le(symbol, last), tracer.asked.beyond)
         tracer.others[name] = min(last, tracer.others[name])
 

@@ -167,3 +167,19 @@ class Keeping(Expert):
 def test_a_chosen_module_that_keeps_something_is_refused(kind: type[torch.nn.Module], told: str) -> None:
     with pytest.raises(irkit.errors.IrkitError, match=told):
         irkit.to_onnx(Chosen(kind(), kind()).eval(), (torch.rand(2, 3), torch.tensor([0, 1])), capture="direct")
+
+
+@pytest.mark.parametrize("first", [[0, 2], [2, 3], [3, 3]])
+def test_the_expert_that_the_example_hits_first_need_not_be_the_first(first: list[int]) -> None:
+    """That the number of classes refuses a size above leaves it to the operator what it takes below."""
+    every = torch.randn(4 * 3, 5)
+
+    def mixed(x: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(x.shape[0], 5)
+        mask = torch.nn.functional.one_hot(experts, num_classes=5).permute(1, 0)
+        for number in torch.greater(mask.sum(-1), 0).nonzero():
+            (rows,) = torch.where(mask[number[0]])
+            out.index_add_(0, rows, x[rows] @ every.view(-1, 3, 5)[number[0]])
+        return out
+
+    same_as_eager(mixed, [first, [0, 1, 2], [3, 3]], refused=[[4, 0]])

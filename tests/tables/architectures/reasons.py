@@ -91,13 +91,6 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         "rewrite=True it takes too long here",
     ),
     (
-        r"dbrx\.DbrxForCausalLM$",
-        "captured for past in",
-        "irkit",
-        "modeling_dbrx.py:299 picks weights by the number of an expert, which is data: where the first that is asked "
-        "for is the third or fourth, rewrite=True takes that number for the only one",
-    ),
-    (
         r"maskrcnn_",
         r"x_1 = min\(",
         "irkit",
