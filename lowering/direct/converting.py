@@ -18,7 +18,7 @@ from irkit.dims.algebra import any_fresh
 from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
 from lowering.direct.functions.numbers import hangs_on_data
-from lowering.direct.meta_device.asked import is_asked_for, laid_as_on_cpu
+from lowering.direct.meta_device.asked import laid_as_asked, may_lie_otherwise
 from lowering.direct.meta_device.results import TOLD, teller
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
@@ -70,7 +70,7 @@ class Info:
         name = schema.name.removeprefix("aten::")
         may_be = composite and name not in MASKS
         self.aliases = may_be or any(r.alias_info is not None for r in schema.returns)
-        self.asked = is_asked_for(func)
+        self.asked = may_lie_otherwise(func)
         self.names = [a.name for a in schema.arguments]
         self.device = "device" in self.names
         self.draws = torch.Tag.nondeterministic_seeded in func.tags
@@ -207,7 +207,7 @@ def on_twins(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     twins = [twin_of(tracer, each) for each in args]
     plain = func is CONTIGUOUS and dims.are_numbers(tracer.handle(args[0]).value.shape)
     told = (func if plain else teller(func))(*twins, **given)
-    return laid_as_on_cpu(func, twins, given, told) if info.asked else told
+    return laid_as_asked(func, twins, given, told) if info.asked else told
 
 
 def on_twins_if_possible(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -1,10 +1,10 @@
-"""torch's database of operators, on operands that lie in memory in any order: how results lie, against eager.
+"""torch's databases of operators and modules, on operands that lie in any order: how results lie, against eager.
 
     python -m tests.fuzz.layouts_of_results 2000 --seed 7
     python -m tests.fuzz.layouts_of_results --all
 
-A sample of an operator is drawn, and how each of its operands lies: its axes in some order, its channels last, between
-other elements, or stretched. What the operator gives is set to zero; then a number is added to what reshape(-1) makes
+A sample is drawn, and how each of its operands lies: its axes in some order, its channels last, between
+other elements, or stretched. What it gives is set to zero; then a number is added to what reshape(-1) makes
 of it, once for each of some orders of its axes: a view in some, a copy in others, as it lies in memory. By each way of
 capture the program must give what eager gives, or refuse.
 """
@@ -20,29 +20,36 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import attrs
 import torch
 from torch.utils import _pytree as pytree
 
 import irkit
 from irkit.errors import IrkitError
-from tests.lowering.aten.oracle import OPS, Case, op_cases
+from tests.lowering.aten.oracle import MODULES, OPS, Case, module_cases, op_cases
 
 WAYS = ("direct", "torch.export")
 KINDS = (torch.float32, torch.float32, torch.float64, torch.int64, torch.complex64)
-LEFT_OUT = ("jiterator", "empty", "new_empty", "_segment_reduce", "nn.functional.embedding_bag", "as_strided", "ormqr")
-"""Operators for GPUs alone, such as give what memory holds, and such as end the process at odd operands."""
+LEFT_OUT = (
+    "jiterator", "empty", "new_empty", "chalf", "_segment_reduce", "nn.functional.embedding_bag", "as_strided", "ormqr",
+)  # fmt: skip
+"""Operators for GPUs alone, such as give what memory holds, or what torch cannot compare, and such as end the process
+at odd operands."""
 MOST = 1 << 16
 """How many elements an operand has at most."""
+NAMES = (*sorted(OPS), *sorted(MODULES))
 ORDERS = 6
 """In how many orders of its axes a result is looked at."""
 
 
 def samples(name: str, kind: torch.dtype, count: int) -> list[Case]:
-    """Some samples of an operator."""
-    if name.startswith(LEFT_OUT) or kind not in OPS[name].dtypes:
+    """Some samples of an operator, or of a module."""
+    if name.startswith(LEFT_OUT) or (kind is not torch.float32 if name in MODULES else kind not in OPS[name].dtypes):
         return []
     torch.manual_seed(0)
     try:
+        if name in MODULES:
+            return [attrs.evolve(each, model=each.model.eval()) for each in module_cases(name, count) if is_plain(each)]
         return [each for each in op_cases(name, kind, count) if is_plain(each)]
     except Exception:  # torch's own samples are at odds with its own checks in errors of every class
         return []
@@ -50,8 +57,8 @@ def samples(name: str, kind: torch.dtype, count: int) -> list[Case]:
 
 def is_plain(case: Case) -> bool:
     """Whether all operands are dense tensors that are not large, one at least of several axes."""
-    tensors = [each for each in case.args if isinstance(each, torch.Tensor)]
-    plain = all(each.layout is torch.strided and each.numel() <= MOST for each in tensors)
+    tensors = [each for each in pytree.tree_leaves(case.args) if isinstance(each, torch.Tensor)]
+    plain = not case.kwargs and all(each.layout is torch.strided and each.numel() <= MOST for each in tensors)
     return plain and any(each.dim() > 1 for each in tensors)
 
 
@@ -123,15 +130,18 @@ def outcome(case: Case, seed: int, way: Any) -> str:
 
 
 def drawn(seed: int) -> Case | None:
-    """A sample of an operator that a seed draws; None where there is none."""
+    """A sample that a seed draws, each tenth of a module; None where there is none."""
     draw = random.Random(seed)
-    found = samples(draw.choice(sorted(OPS)), draw.choice(KINDS), 1 << 10)
+    if seed % 10 == 4:
+        found = samples(draw.choice(sorted(MODULES)), torch.float32, 1 << 10)
+    else:
+        found = samples(draw.choice(sorted(OPS)), draw.choice(KINDS), 1 << 10)
     return draw.choice(found) if found else None
 
 
 def whole(count: int) -> Iterator[tuple[int, Case]]:
     """(seed, sample) for some samples of each operator."""
-    for name, kind in itertools.product(sorted(OPS), dict.fromkeys(KINDS)):
+    for name, kind in itertools.product(NAMES, dict.fromkeys(KINDS)):
         yield from enumerate(samples(name, kind, count if kind is torch.float32 else 2), 7)
 
 
