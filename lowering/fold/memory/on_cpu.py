@@ -16,6 +16,13 @@ TOLD_FOR_ANY = frozenset(
 """Operators whose results are told as they lie on a CPU whatever the order of their operands is."""
 LAID_OTHERWISE = frozenset("svd linalg_svd _linalg_svd linalg_eig linalg_lstsq geqrf nonzero_static".split())
 """Operators of whose results the meta device says wrongly how they lie, also where their operands lie in order."""
+TAKING_PLACES = frozenset(
+    "index index_select gather take take_along_dim scatter scatter_add scatter_reduce index_add index_copy index_fill "
+    "index_put index_reduce nll_loss nll_loss2d nll_loss_nd cross_entropy_loss multi_margin_loss put "
+    "multilabel_margin_loss max_unpool2d max_unpool3d bucketize searchsorted batch_norm stack cat where".split()
+)
+"""Operators that take whole numbers beside others, and zeros for these: the kernels of others read wherever they are
+told, as that of lu_unpack, and may end the process."""
 ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
 
 
@@ -33,7 +40,7 @@ def laid_as_on_cpu(func: Any, args: Sequence[Any], named: Mapping[str, Any], tol
     given = list(tensors_in((args, tuple(named.values()))))
     if all(map(lies_in_order, given)) and func._schema.name.removeprefix("aten::") not in LAID_OTHERWISE:
         return told
-    if any(not each.is_meta for each in given):
+    if any(not each.is_meta for each in given) or not takes_zeros(func, given):
         return told
     found = attention_on_cpu(args, named, told, given) if func is ATTENTION else on_cpu(func, args, named)
     several = isinstance(told, tuple | list)
@@ -42,6 +49,13 @@ def laid_as_on_cpu(func: Any, args: Sequence[Any], named: Mapping[str, Any], tol
     if not several:
         return laid_as(told, found, given)
     return type(told)(laid_as(one, other, given) for one, other in zip(told, found, strict=True))
+
+
+def takes_zeros(func: Any, given: Sequence[torch.Tensor]) -> bool:
+    """Whether an operator takes zeros for each whole number that it is given."""
+    whole = [each for each in given if each.dtype in (torch.int64, torch.int32)]
+    name = func._schema.name.removeprefix("aten::")
+    return len(whole) in (0, len(given)) or torch.Tag.pointwise in func.tags or name in TAKING_PLACES
 
 
 def lies_in_order(x: torch.Tensor) -> bool:
