@@ -84,7 +84,7 @@ def orders(draw: random.Random, rank: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(some))[:ORDERS]
 
 
-def written(y: torch.Tensor, some: Sequence[Sequence[int]]) -> torch.Tensor:
+def written(y: torch.Tensor, some: Sequence[tuple[int, ...]]) -> torch.Tensor:
     """A tensor of zeros, to which a number of its own was added for each order of axes that has a view."""
     y.zero_()
     for place, order in enumerate(some):

@@ -19,7 +19,8 @@ LAID_OTHERWISE = frozenset("svd linalg_svd _linalg_svd linalg_eig linalg_lstsq g
 TAKING_PLACES = frozenset(
     "index index_select gather take take_along_dim scatter scatter_add scatter_reduce index_add index_copy index_fill "
     "index_put index_reduce nll_loss nll_loss2d nll_loss_nd cross_entropy_loss multi_margin_loss put "
-    "multilabel_margin_loss max_unpool2d max_unpool3d bucketize searchsorted batch_norm stack cat where".split()
+    "multilabel_margin_loss max_unpool2d max_unpool3d bucketize searchsorted batch_norm stack cat where "
+    "floor_divide true_divide divide multiply subtract rsub ldexp float_power isclose".split()
 )
 """Operators that take whole numbers beside others, and zeros for these: the kernels of others read wherever they are
 told, as that of lu_unpack, and may end the process."""
@@ -42,7 +43,7 @@ def laid_as_on_cpu(func: Any, args: Sequence[Any], named: Mapping[str, Any], tol
         return told
     if any(not each.is_meta for each in given) or not takes_zeros(func, given):
         return told
-    found = attention_on_cpu(args, named, told, given) if func is ATTENTION else on_cpu(func, args, named)
+    found = asked_of_cpu(func, args, named, told, given)
     several = isinstance(told, tuple | list)
     if found is None or isinstance(found, tuple | list) != several:
         return told
@@ -63,10 +64,18 @@ def lies_in_order(x: torch.Tensor) -> bool:
     return x.is_contiguous() and x.stride() == in_order_steps(x)
 
 
-def attention_on_cpu(args: Sequence[Any], named: Mapping[str, Any], told: Any, given: Sequence[torch.Tensor]) -> Any:
-    """A tensor that lies as attention lays its result, which is asked at the smallest sizes, as it takes long."""
-    found = on_cpu(ATTENTION, args, named, partial(numbers_like, less=sizes_in_small(given)))
-    return on_cpu(ATTENTION, args, named) if found is None else laid_out(found, told.shape)
+def asked_of_cpu(func: Any, args: Sequence[Any], named: Mapping[str, Any], told: Any, given: Sequence[Any]) -> Any:
+    """What lies as the results of an operator do; of attention, and of what is large, it is asked at the smallest sizes
+    at which that goes, as it takes long."""
+    if func is ATTENTION or sum(each.numel() for each in given) > LARGE:
+        found = on_cpu(func, args, named, partial(numbers_like, less=sizes_in_small(given)))
+        if isinstance(found, torch.Tensor) and isinstance(told, torch.Tensor) and found.dim() == told.dim():
+            return laid_out(found, told.shape)
+    return on_cpu(func, args, named)
+
+
+LARGE = 1 << 20
+"""How many elements operands have together that are not asked of as they are."""
 
 
 def laid_as(told: Any, found: Any, given: Sequence[torch.Tensor]) -> Any:

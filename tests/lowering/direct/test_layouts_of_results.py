@@ -103,3 +103,22 @@ def test_what_a_recurrent_layer_gives_lies_step_by_step(layer: Any, batch_first:
     x = torch.linspace(-1, 1, 30).reshape(2, 5, 3)
     with torch.no_grad():
         assert torch.equal(irkit.to_onnx(whole, (x,), capture=way)(x), whole(x))
+
+
+@pytest.mark.parametrize("size", [8, 600])
+def test_large_operands_lie_as_small_ones(size: int) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return written(F.pad(x.permute(0, 3, 1, 2), (1, 1, 1, 1), mode="replicate").softmax(1), ORDERS[4])
+
+    x = torch.zeros(1, size, size, 3)
+    assert torch.equal(irkit.to_onnx(model, (x,), capture="direct")(x), model(x))
+
+
+def test_kernels_that_read_where_they_are_told_are_not_asked() -> None:
+    def model(x: torch.Tensor) -> Any:
+        return torch.lu_unpack(*torch.linalg.lu_factor(x))
+
+    x = torch.linspace(-1, 3, 15).reshape(3, 5) ** 2
+    program = irkit.to_onnx(model, (x,), capture="direct")  # zeros are no pivots: asked of them, the process ended
+    for mine, eager in zip(program(x), model(x), strict=True):
+        torch.testing.assert_close(mine, eager)
