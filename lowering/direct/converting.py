@@ -103,7 +103,7 @@ def info_of(func: Any) -> Info:
 MASKS = frozenset(("__and__", "__or__", "__xor__"))
 """Operators on elements, too, which torch does not tag so, and takes apart: into one that gives a new tensor."""
 
-ORDERING = frozenset(("masked_fill", "mvlgamma", "threshold_backward"))
+ORDERING = frozenset(("masked_fill", "mvlgamma", "threshold_backward", "pow", "ldexp"))
 """Operators on elements whose result lies as one operand does, or in order, however the others lie."""
 
 QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm hardswish log_sigmoid".split())

@@ -44,7 +44,7 @@ def test_results_lie_as_in_eager(seed: int, way: Any) -> None:
         lambda x: F.batch_norm(x.permute(2, 0, 3, 1), None, None, training=True),
         lambda x: x.permute(0, 2, 3, 1)[torch.tensor([0, 0])],
         lambda x: F.unfold(x.transpose(2, 3), 2),
-        lambda x: torch.logaddexp(x.mT, x.mT),
+        lambda x: torch.logaddexp(x.mT, x.mT), lambda x: 2.0 ** x.mT, lambda x: torch.ldexp(x.mT, x.mT),
         lambda x: torch.linalg.svd(x)[0],
         lambda x: torch.linalg.lstsq(x, x[..., :2]).solution,
         lambda x: F.channel_shuffle(x.repeat(1, 2, 1, 1).to(memory_format=LAST), 2),
