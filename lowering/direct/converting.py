@@ -18,6 +18,7 @@ from irkit.dims.algebra import any_fresh
 from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
 from lowering.direct.functions.numbers import hangs_on_data
+from lowering.direct.meta_device.asked import laid_as_asked, may_lie_otherwise
 from lowering.direct.meta_device.results import TOLD, teller
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
@@ -37,6 +38,7 @@ from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import reshape
 
 META = torch.device("meta")
+CONTIGUOUS = torch.ops.aten.contiguous.default
 
 
 class Info:
@@ -45,6 +47,7 @@ class Info:
 
     __slots__ = (
         "aliases",
+        "asked",
         "device",
         "draws",
         "lies_alike",
@@ -67,6 +70,7 @@ class Info:
         name = schema.name.removeprefix("aten::")
         may_be = composite and name not in MASKS
         self.aliases = may_be or any(r.alias_info is not None for r in schema.returns)
+        self.asked = may_lie_otherwise(func)
         self.names = [a.name for a in schema.arguments]
         self.device = "device" in self.names
         self.draws = torch.Tag.nondeterministic_seeded in func.tags
@@ -99,7 +103,7 @@ def info_of(func: Any) -> Info:
 MASKS = frozenset(("__and__", "__or__", "__xor__"))
 """Operators on elements, too, which torch does not tag so, and takes apart: into one that gives a new tensor."""
 
-ORDERING = frozenset(("masked_fill", "mvlgamma", "threshold_backward"))
+ORDERING = frozenset(("masked_fill", "mvlgamma", "threshold_backward", "pow", "ldexp"))
 """Operators on elements whose result lies as one operand does, or in order, however the others lie."""
 
 QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm hardswish log_sigmoid".split())
@@ -200,7 +204,10 @@ def on_twins(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         position = info.names.index("device")
         if position < len(args):
             del given["device"]
-    return teller(func)(*[twin_of(tracer, each) for each in args], **given)
+    twins = [twin_of(tracer, each) for each in args]
+    plain = func is CONTIGUOUS and dims.are_numbers(tracer.handle(args[0]).value.shape)
+    told = (func if plain else teller(func))(*twins, **given)
+    return laid_as_asked(func, twins, given, told) if info.asked else told
 
 
 def on_twins_if_possible(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.capture.guards.rounds import Below, always_in_rounds
+from lowering.direct.meta_device.arguments import lying_as
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
@@ -259,15 +260,15 @@ def seeded_draw(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[
 
 
 def known_content(tracer: Tracer, x: Traced, any_numbers: bool) -> torch.Tensor:
-    """What a traced tensor holds in each call, or, with `any_numbers`, one of its type and sizes; the argument where
-    these vary."""
+    """What a traced tensor holds in each call, or, with `any_numbers`, one of its type and sizes, which lies in memory
+    as it does: in that order torch draws. The argument where these vary."""
     twin = x.handle.twin
     if not all(type(d) is int for d in x.handle.value.shape):
         return x
     if any_numbers:
-        return torch.empty(twin.shape, dtype=twin.dtype)
+        return torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype)
     value = tracer.read(x.handle)
-    return tensor_of(tracer.example(value)) if tracer.is_constant(value) else x
+    return lying_as(twin, tensor_of(tracer.example(value))) if tracer.is_constant(value) else x
 
 
 def compute_nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -357,9 +357,9 @@ def keeps_layout(
         strides_to_all(tracer, x.handle)
     if func is not torch.Tensor.contiguous:
         return False
-    plain = not given and memory_format is torch.contiguous_format
-    by_size = bool(plain and x.handle.lenses and bent_sizes(x.handle))
-    return by_size or is_in_order_by_chance(x.handle.twin) or (plain and not x.handle.twin.is_contiguous())
+    handle, plain = x.handle, not given and memory_format is torch.contiguous_format
+    by_chance = not dims.are_numbers(handle.value.shape) and is_in_order_by_chance(handle.twin)
+    return by_chance or (plain and (not handle.twin.is_contiguous() or bool(handle.lenses and bent_sizes(handle))))
 
 
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

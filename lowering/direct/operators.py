@@ -112,7 +112,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         if asks_in_its_kernel(func._schema.name) or compares_in_its_kernel(func._schema.name):
             values = [operand(tracer, each) for each in as_list(made.result)]
             require(tracer, func, args, kwargs, values, info.device)
-        return made.result
+        return made.result if info.aliases else lying_as_told(tracer, made.result, twins)
     refuse_other_count(tracer, func, made, flat if several else None)
     raw = list(made) if isinstance(made, tuple | list) else [made]
     results = settle_results(tracer, func, raw, flat, name, value_args)
@@ -120,23 +120,26 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     keep_asserted(tracer, func, value_args, value_kwargs, results)
     if met is not None and len(results) == len(flat):
         remember(tracer, met, info, twins, raw, results, name, state)
+    whole = args, kwargs
     found = [
         wrapped(
-            tracer,
-            func,
-            info,
-            given,
-            twin,
-            results,
-            name,
-            index if several else None,
-            value_args,
-            value_kwargs,
-            (args, kwargs),
+            tracer, func, info, given, twin, results, name, at if several else None, value_args, value_kwargs, whole
         )
-        for index, twin in enumerate(flat[: len(results)])
+        for at, twin in enumerate(flat[: len(results)])
     ]
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
+
+
+def lying_as_told(tracer: Tracer, made: Any, twins: Any) -> Any:
+    """What the operators gave that another was run as, which lies in memory as what that one gives."""
+    if isinstance(made, list | tuple) and isinstance(twins, list | tuple) and len(made) == len(twins):
+        return type(made)([lying_as_told(tracer, one, other) for one, other in zip(made, twins, strict=True)])
+    if not isinstance(made, Traced) or not isinstance(twins, torch.Tensor):
+        return made
+    handle = made.handle
+    if handle.twin.stride() == twins.stride() or handle.twin.shape != twins.shape or handle.twin.dtype != twins.dtype:
+        return made
+    return tracer.tensor(twins, tracer.read(handle), handle.name)
 
 
 @contextmanager
@@ -269,7 +272,36 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
         tracer.tensor(twin, value, name) if isinstance(twin, torch.Tensor) else twin
         for twin, value in zip(twins, results, strict=False)
     ]
+    if info.aliases:
+        refuse_writes_of_shared(tracer, func, args, real_args, found, shown)
     return tuple(shown) if several else shown[0] if shown else None
+
+
+def refuse_writes_of_shared(
+    tracer: Tracer, func: Any, args: Sequence[Any], real_args: Sequence[Any], found: Any, shown: Sequence[Any]
+) -> None:
+    """Has writes refused of what an operator gives a view of, whose place or sizes data tells, and of the view."""
+    line = tracer.line()
+
+    def refuse() -> None:
+        raise LoweringError(
+            f"{func} gives a view whose place data tells, and one of the two is written", source=line,
+            hint="clone() it before the write",
+        )  # fmt: skip
+
+    memories = {each.untyped_storage()._cdata for each in tensors_in(as_list(found))}
+    for given, real_one in zip(args, real_args, strict=True):
+        if isinstance(real_one, torch.Tensor) and real_one.untyped_storage()._cdata in memories:
+            for each in tensors_in(shown):
+                link(tracer, tracer.handle(each), [tracer.handle(given)], [refuse])
+
+
+def narrowed(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """narrow(x, dim, start, length) by a tensor, which tells the place of a view; NotImplemented by a number"""
+    if func is not torch.ops.aten.narrow.Tensor or kwargs:
+        return NotImplemented
+    with tracer.resumed():
+        return torch.ops.aten.narrow.default(*args[:2], args[2].item(), args[3])
 
 
 def twins_of(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -557,5 +589,5 @@ def on_lists(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str
 SPECIAL: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(LISTS, on_lists), **NOTHING, **QUESTIONS, **DATA, **COUNTS,
     "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
-    "aten::unique_consecutive": runs_of_vector,
+    "aten::unique_consecutive": runs_of_vector, "aten::narrow": narrowed,
 }  # fmt: skip

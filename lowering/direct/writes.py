@@ -19,13 +19,13 @@ from lowering.direct.converting import (
     Info,
     apply_converter,
     as_list,
+    info_of,
     names_alike,
     on_twins,
     operand,
     operands,
     settle_results,
     tensors_in,
-    twin_of,
 )
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
@@ -301,7 +301,7 @@ def batch_norm(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[s
         target = torch.ops.aten._native_batch_norm_legit_functional.default
         found: Any = Registry.find(tracer.options.registry, target)
         result, _, _, *new = found.function(*given, True, momentum, epsilon)
-    twin = func(*[twin_of(tracer, each) for each in args])
+    twin = on_twins(tracer, func, info_of(func), args, {})
     name = tracer.name(func)
     (value,) = settle_results(tracer, func, [result], [twin], name, given)
     if given[0].rank > 1:  # of a vector, which is empty, nothing is learnt

@@ -136,12 +136,23 @@ def renews_buffer(node: Node) -> bool:
     the marks of what made that tensor, and no `copy_` of the model's own."""
     if node.op != "call_function" or node.target is not torch.ops.aten.copy_.default or len(node.args) != 2:
         return False
-    new, mark = node.args[1], node.meta.get("torch_fn")
-    if not isinstance(new, Node):
+    buffer, new, mark = *node.args, node.meta.get("torch_fn")
+    if not isinstance(new, Node) or not isinstance(buffer, Node) or not is_last(node):
+        return False
+    if buffer.op not in ("placeholder", "get_attr"):  # a part of one is written: y[0] = 7 bears one mark throughout
         return False
     if new.op == "placeholder":
         return node.name.startswith("copy__default") and mark is None
-    return mark is not None and "copy_" not in str(mark[1]) and new.meta.get("torch_fn") == mark
+    own = mark is None or any(name in str(mark[1]) for name in ("copy_", "__setitem__"))
+    return not own and new.meta.get("torch_fn") == mark
+
+
+def is_last(node: Node) -> bool:
+    """Whether nothing but copies stands behind a node."""
+    later = node.next
+    while later.target is torch.ops.aten.copy_.default:
+        later = later.next
+    return later.op in ("output", "root")
 
 
 def renew_buffers(scope: Scope, copies: Sequence[Node]) -> None:

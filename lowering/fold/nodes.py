@@ -32,6 +32,7 @@ from lowering.fold.convert import convert
 from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_is_own, restate_sizes, sizes_of_data
 from lowering.fold.decompose import can_decompose
 from lowering.fold.memory import storage
+from lowering.fold.memory.told_layouts import refuse_other_layouts
 from lowering.fold.memory.untold import refuse_stale_views, untold_sharing
 from lowering.fold.mutation import call_inplace, call_norm, renew_buffers, renews_buffer, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
@@ -163,6 +164,7 @@ def call_function(scope: Scope, node: Node) -> None:
         call_norm(scope, node)
         scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     elif storage.written_arguments(target):
+        refuse_other_layouts(node)
         scope.guards.extend(untold_sharing(node))
         refuse_stale_views(node, scope.places)
         call_inplace(scope, node)

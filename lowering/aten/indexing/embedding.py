@@ -47,13 +47,11 @@ def aten_embedding_renorm(self: Value, indices: Value, max_norm: float, norm_typ
     return op.ScatterND(self, unsqueeze(cast(rows, DType.INT64), 1), op.Mul(taken, factor))
 
 
-def aten_one_hot(self: Value, num_classes: Dim = -1, *, expected: Any = None) -> Value:
+def aten_one_hot(self: Value, num_classes: Dim = -1) -> Value:
     """0 everywhere but for 1 at the place that each index names.  (*) -> (*, num_classes) of int64"""
     depth: Any = num_classes
     if num_classes == -1:
-        known = expected.shape[-1] if expected is not None else None
-        most = op.ReduceMax(flat(self), keepdims=0)
-        depth = known if type(known) is int else op.Add(most, scalar(1, self.dtype))
+        depth = op.Add(op.ReduceMax(flat(self), keepdims=0), scalar(1, self.dtype))  # which the data of each call tells
     if isinstance(depth, int) and not depth and all(type(n) is int and n > 0 for n in self.shape):
         raise LoweringError("one_hot of an index has at least one class", hint="give a larger num_classes")
     if not isinstance(depth, Value):

@@ -308,12 +308,12 @@ def aten_multi_margin_loss(
     """sum over classes but t of max(0, margin - x[t] + x[i])^p * weight[t] / c.  self: (n, c) or (c,)."""
     x = self if self.rank == 2 else unsqueeze(flat(self), 0)
     t = unsqueeze(cast(flat(target), DType.INT64), 1)
-    gap = hinge(op.Add(op.Sub(x, op.GatherElements(x, t, axis=1)), number(x, margin)))
+    gap = op.Add(op.Sub(x, op.GatherElements(x, t, axis=1)), number(x, margin))
+    counts = op.And(op.Not(op.Equal(iota(x.shape[1]), t)), op.Greater(gap, number(x, 0)))  # a NaN does not count
     gap = op.Mul(gap, gap) if p == 2 else gap
     if weight is not None:
         gap = op.Mul(gap, op.Gather(weight, t, axis=0))
-    other = op.Not(op.Equal(iota(x.shape[1]), t))
-    loss = mean(op.Where(other, gap, number(x, 0)), [1])
+    loss = mean(op.Where(counts, gap, number(x, 0)), [1])
     if target.rank == 0 and reduction == 0:
         loss = squeeze(loss, 0)
     return reduce_loss(loss, reduction)
@@ -330,8 +330,9 @@ def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: i
     hit = op.And(op.Equal(unsqueeze(place, 2), iota(x.shape[1])), unsqueeze(listed, 2))
     labels = op.Greater(total(cast(hit, DType.INT64), [1]), scalar(0, DType.INT64))
     chosen = op.GatherElements(x, place, axis=1)
-    gap = hinge(op.Add(op.Sub(unsqueeze(x, 1), unsqueeze(chosen, 2)), number(x, 1)))
+    gap = op.Add(op.Sub(unsqueeze(x, 1), unsqueeze(chosen, 2)), number(x, 1))
     counts = op.And(unsqueeze(listed, 2), unsqueeze(op.Not(labels), 1))
+    counts = op.And(counts, op.Greater(gap, number(x, 0)))  # a NaN does not count
     summed = total(op.Where(counts, gap, number(x, 0)), [1, 2])
     loss = op.Div(summed, cast(dim_scalar(x.shape[1]), x.dtype))
     loss = squeeze(loss, 0) if lone and reduction == 0 else loss

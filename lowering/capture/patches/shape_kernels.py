@@ -27,11 +27,12 @@ Kernel = Callable[..., Any]
 def recurrent(
     x: torch.Tensor, hidden: torch.Tensor, layers: int, bidirectional: bool, batch_first: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(output, last hidden state) of a recurrent operator, without their numbers."""
+    """(output, last hidden state) of a recurrent operator, without their numbers. The output lies step by step."""
     directions = 2 if bidirectional else 1
     width = hidden.shape[2]
-    batch = x.shape[0] if batch_first else x.shape[1]
-    return x.new_empty((*x.shape[:2], directions * width)), x.new_empty((layers * directions, batch, width))
+    time, batch = (x.shape[1], x.shape[0]) if batch_first else x.shape[:2]
+    made = x.new_empty((time, batch, directions * width))
+    return made.transpose(0, 1) if batch_first else made, x.new_empty((layers * directions, batch, width))
 
 
 def lstm(

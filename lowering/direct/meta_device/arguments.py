@@ -12,6 +12,7 @@ import torch
 from torch._prims_common import compute_elementwise_output_strides
 
 from irkit.support.once import once
+from lowering.fold.memory.on_cpu import in_order_steps
 
 
 @attrs.frozen(slots=False)
@@ -42,14 +43,6 @@ def order_of(twin: torch.Tensor) -> tuple[int, ...]:
     """The axes of a tensor, the outermost in memory first."""
     steps = twin.stride()
     return tuple(sorted(range(len(steps)), key=lambda a: -steps[a]))
-
-
-def in_order_steps(x: torch.Tensor) -> tuple[int, ...]:
-    """The strides of a tensor as it is laid out in order."""
-    steps = [1]
-    for size in reversed(x.shape[1:]):
-        steps.append(steps[-1] * max(size, 1))
-    return tuple(reversed(steps)) if x.dim() else ()
 
 
 def lies_in_order(x: torch.Tensor) -> bool:
