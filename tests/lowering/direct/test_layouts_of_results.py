@@ -51,7 +51,6 @@ def test_results_lie_as_in_eager(seed: int, way: Any) -> None:
         lambda x: torch.nonzero_static((x > 0), size=3),
         lambda x: F.conv2d(x.mT, torch.ones(x.shape[1], 1, 2, 2), groups=x.shape[1]),
     ],
-    ids=str,
 )  # fmt: skip
 def test_layouts_that_torch_tells_otherwise(function: Callable[..., Any], sizes: tuple[int, ...], way: Any) -> None:
     def whole(x: torch.Tensor) -> torch.Tensor:
