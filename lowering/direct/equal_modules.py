@@ -135,6 +135,8 @@ class Calls(Asking):
                 key = below = None
             tries = self.known.setdefault(key, []) if key is not None else []
             found = None if below is None else self.found(tries, below, values)
+            if below is not None and found is not None and not found.call.asks and id(module) not in self.last:
+                return self.finished(self.begun(found, below.parts), tensors, below.parts)
         if below is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
         if found is not None and id(module) not in self.last:
@@ -340,10 +342,7 @@ class Calls(Asking):
     ) -> Any:
         """The results of a call as the model gets them, which count as met; objects are asked what they were asked."""
         tracer, call = self.tracer, found.call
-        found = self.as_before(found, own[0])
-        places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
-        self.reads += [(places[place], name) for place, name in call.read]
-        tracer.visits.take(found.repeated)
+        found = self.begun(found, own)
         known = list(given)
         for number, ask in enumerate(call.asks):
             with Unmet():
@@ -365,14 +364,27 @@ class Calls(Asking):
                 found = self.answered(found, ask.answers, answers)
             known += new
         with Unmet():
-            found = self.grown(found, -1)
-            add_counts(tracer.counts, call.rest)
-            tracer.calls += call.operators
-            add_counts(tracer.scope.decomposed, call.decomposed)
-            tracer.first_met([found.values[value] for value in call.stages[-1].roots])
-            if tracer.before is None:
-                tracer.record.taken.setdefault(id(own[0]), []).append(found.taken_over(found.values))
-            return self.shown(found, call.results, known, own)
+            return self.finished(found, known, own)
+
+    def begun(self, found: Again, own: Sequence[torch.nn.Module]) -> Again:
+        """A call that is taken over, as it is in the run before, whose reads and calls of modules count as met."""
+        call, found = found.call, self.as_before(found, own[0])
+        places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
+        self.reads += [(places[place], name) for place, name in call.read]
+        self.tracer.visits.take(found.repeated)
+        return found
+
+    def finished(self, found: Again, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
+        """The results of a call that is taken over, once all is asked that it asks; within a block that is not met."""
+        tracer, call = self.tracer, found.call
+        found = self.grown(found, -1)
+        add_counts(tracer.counts, call.rest)
+        tracer.calls += call.operators
+        add_counts(tracer.scope.decomposed, call.decomposed)
+        tracer.first_met([found.values[value] for value in call.stages[-1].roots])
+        if tracer.before is None:
+            tracer.record.taken.setdefault(id(own[0]), []).append(found.taken_over(found.values))
+        return self.shown(found, call.results, known, own)
 
     def as_before(self, found: Again, module: torch.nn.Module) -> Again:
         """In a trial, the same with what its values became in the run before, where that took over the same."""

@@ -272,7 +272,7 @@ class Tracer:
                 "a tensor of torch.func meets an operator that is no longer transformed",
                 hint="use capture='torch.export'",
             )
-        if tensor.device.type == "meta" and self.present:
+        if tensor.is_meta and self.present:
             raise CaptureError(
                 "the model computes with tensors on at least two devices, cpu and meta!",
                 hint="weights on the meta device have no numbers: load them, or look at the graph, with inputs of that "

@@ -189,7 +189,7 @@ def memory(tensor: torch.Tensor) -> Any:
 
 def memory_key(tensor: torch.Tensor) -> Any:
     """Equal for tensors that are the same elements of one memory, in the same order."""
-    return memory(tensor), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj()
+    return memory(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.is_conj()
 
 
 def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str, *, copy: bool = False) -> Value:

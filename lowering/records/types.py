@@ -65,7 +65,7 @@ def blob_of(tensor: torch.Tensor, name: str = "", *, copy: bool = False) -> Blob
 
 def is_seen(tensor: torch.Tensor) -> bool:
     """Whether numpy can see the memory of a tensor as it is, so that `array_of` copies nothing."""
-    plain = tensor.device.type == "cpu" and tensor.layout is torch.strided
+    plain = tensor.is_cpu and tensor.layout is torch.strided
     if not plain or tensor.is_conj() or tensor.is_neg():
         return False
     return tensor.dtype not in _VIEWED or tensor.is_contiguous()
@@ -73,7 +73,11 @@ def is_seen(tensor: torch.Tensor) -> bool:
 
 def is_absent(tensor: torch.Tensor) -> bool:
     """Whether a tensor has no numbers: it is on the meta device, or a fake one."""
-    return tensor.is_meta or isinstance(tensor, FakeTensor)
+    return tensor.is_meta or (type(tensor) not in PRESENT and isinstance(tensor, FakeTensor))
+
+
+PRESENT = frozenset((torch.Tensor, torch.nn.Parameter))
+"""Types of most weights, of which it need not be asked."""
 
 
 def blobs_of_parts(tensor: torch.Tensor, name: str = "", *, copy: bool = False) -> tuple[Blob, Blob]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from operator import is_
 from typing import Any
@@ -293,11 +293,12 @@ def used_outside(last: Sequence[int], start: int, length: int, count: int) -> li
 @attrs.frozen(eq=False)
 class Stretch:
     """Values in a row, what they use and they themselves in order, and what they use beside, each with the first of its
-    places in that order."""
+    places in that order, and which of these are weights."""
 
     values: Sequence[Value]
     used: Sequence[Value | None]
     outside: Sequence[tuple[Value | None, int]]
+    weights: Set[Value | None]
 
     @classmethod
     def of(cls, values: Sequence[Value]) -> Stretch:
@@ -306,7 +307,9 @@ class Stretch:
         own, places = set(values), dict[Value | None, int]()
         for place, x in enumerate(used):
             places.setdefault(x, place)
-        return cls(values, used, [(x, place) for x, place in places.items() if x not in own])
+        outside = [(x, place) for x, place in places.items() if x not in own]
+        weights = {x for x, _ in outside if x is not None and x.op == CONSTANT and is_weight(x.attributes[0][1])}
+        return cls(values, used, outside, weights)
 
     def matched(self, other: Sequence[Value]) -> dict[Value, Value] | None:
         """What each of the values, and each that they use, is in another stretch; None where that is none like it."""
@@ -320,7 +323,9 @@ class Stretch:
             return None  # what is one value in one of them is two in the other
         own = set(other)
         for x, y in outside:
-            if x is not y and (x is None or y is None or y in own or not may_stand(x, y)):
+            if x is y or (x in self.weights and is_weight_of(y, x)):
+                continue
+            if x is None or y is None or y in own or not may_stand(x, y):
                 return None
         found.pop(None, None)
         return found
@@ -342,6 +347,14 @@ def may_stand(x: Value, y: Value) -> bool:
         return x.op == y.op and x.attributes == y.attributes
     one, other = x.attributes[0][1], y.attributes[0][1]
     return (is_weight(one) and is_weight(other)) or one.key == other.key
+
+
+def is_weight_of(y: Value | None, x: Value | None) -> bool:
+    """Whether a value is a weight of the type of another one."""
+    if y is None or x is None or y.op != CONSTANT or (x.type is not y.type and x.type != y.type):
+        return False
+    blob: Blob = y.attributes[0][1]
+    return bool(blob.name) and blob.turned is None and not blob.parts and not blob.of
 
 
 def is_weight(blob: Blob) -> bool:
