@@ -136,7 +136,7 @@ class Calls(Asking):
             tries = self.known.setdefault(key, []) if key is not None else []
             found = None if below is None else self.found(tries, below, values)
             if below is not None and found is not None and not found.call.asks and id(module) not in self.last:
-                return self.finished(self.begun(found, below.parts), tensors, below.parts)
+                return self.taken(found, below.parts, tensors, objects)
         if below is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
         if found is not None and id(module) not in self.last:
@@ -340,9 +340,13 @@ class Calls(Asking):
     def taken(
         self, found: Again, own: Sequence[torch.nn.Module], given: Sequence[Traced], objects: Sequence[Any]
     ) -> Any:
-        """The results of a call as the model gets them, which count as met; objects are asked what they were asked."""
+        """The results of a call as the model gets them, which count as met; objects are asked what they were asked. One
+        that asks nothing is within a block that is not met, one that asks is not."""
         tracer, call = self.tracer, found.call
-        found = self.begun(found, own)
+        found = self.as_before(found, own[0])
+        places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
+        self.reads += [(places[place], name) for place, name in call.read]
+        tracer.visits.take(found.repeated)
         known = list(given)
         for number, ask in enumerate(call.asks):
             with Unmet():
@@ -363,16 +367,10 @@ class Calls(Asking):
                 answers = [tracer.read(tracer.handle(each)) for each in new]
                 found = self.answered(found, ask.answers, answers)
             known += new
+        if not call.asks:
+            return self.finished(found, known, own)  # who takes it over is in such a block
         with Unmet():
             return self.finished(found, known, own)
-
-    def begun(self, found: Again, own: Sequence[torch.nn.Module]) -> Again:
-        """A call that is taken over, as it is in the run before, whose reads and calls of modules count as met."""
-        call, found = found.call, self.as_before(found, own[0])
-        places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
-        self.reads += [(places[place], name) for place, name in call.read]
-        self.tracer.visits.take(found.repeated)
-        return found
 
     def finished(self, found: Again, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
         """The results of a call that is taken over, once all is asked that it asks; within a block that is not met."""
