@@ -245,7 +245,8 @@ def refuses_small(met: Any) -> bool:
     """Whether torch refuses an operator only for sizes that are too small: as they are named, of its first tensor alone
     or of all that it takes."""
     varying = [each for _, each, known in met.parts if known is None]
-    told = met.func in SMALL_BY_ALL or (met.func in SMALL_BY_FIRST and len(varying) == 1 and varying[0] is met.args[0])
+    first = len(varying) == 1 and any(varying[0] is each for each in met.args[:1])
+    told = met.func in SMALL_BY_ALL or (met.func in SMALL_BY_FIRST and first)
     return told and all(type(d) is int or d.is_Symbol for d in shapes_in(met.tracer, varying))
 
 

@@ -263,10 +263,7 @@ class Stage:
         known: dict[object, Blob] = {}
         others_of = {each: dims.fresh() for each in self.unknown}
         types: dict[int, Type] = {}
-        for value, place in self.values if not (blobs or others_of) else ():
-            inputs = tuple(map(operand, value.inputs))
-            new[value] = vertex(value.op, inputs, value.attributes, value.bodies, value.type, made[place])
-        for value, place in self.values if blobs or others_of else ():
+        for value, place in self.values:
             inputs, attributes, kind = tuple(map(operand, value.inputs)), value.attributes, value.type
             if blobs and value.op == CONSTANT:
                 attributes = (("value", remade(attributes[0][1], blobs, known)),)

@@ -153,8 +153,7 @@ def _legalized(graph: Graph, target: Target, observe: Observer) -> Graph:
         return graph
     told = heard(observe)
     if target.is_onnxruntime and (told is None or counts_only(observe)):
-        wants = partial(wants_others, target=target)
-        found = activations_by_others(graph, legal, Plan(quirks), wants, told)
+        found = activations_by_others(graph, legal, Plan(quirks), partial(wants_others, target=target), told)
         if found is not None:
             return found
     plan = Plan((legal, *quirks), tidy=TIDY, told=told)

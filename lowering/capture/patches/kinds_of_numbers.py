@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import attrs
 import functorch
 import sympy
 import torch
@@ -53,12 +52,14 @@ OWN = (*(str(folder) + os.sep for folder in FOLDERS), copy.__file__, copyreg.__f
 LEFT = sys.stdlib_module_names | {
     "torch", "functorch", "torchgen", "sympy", "mpmath", "irkit", "passes", "lowering",
     "attr", "attrs", "numpy", "onnx", "google", "onnxruntime", "ml_dtypes", "pyrsistent",
+}  # fmt: skip
+"""Libraries whose `type` stays Python's: torch, irkit, and what irkit itself computes with."""
+WITHOUT_TENSORS = frozenset((
     "anyio", "certifi", "filelock", "fsspec", "h11", "httpcore", "httpcore2", "httpx", "httpx2", "huggingface_hub",
     "idna", "jinja2", "markupsafe", "networkx", "regex", "requests", "rich", "safetensors", "tokenizers", "urllib3",
     "yaml",
-}  # fmt: skip
-"""Libraries whose `type` stays Python's: torch, irkit, what irkit itself computes with, and such as speak to networks,
-read files or write text, and are given no tensor and no size."""
+))  # fmt: skip
+"""Installed libraries that speak to networks, read files or write text, and are given no tensor and no size."""
 ASKING = ("<frozen abc>", "<frozen _collections_abc>", functools.__file__, typing.__file__)
 """Code that asks in the name of its caller."""
 
@@ -212,30 +213,21 @@ Kind.__name__ = Kind.__qualname__ = "type"
 def spaces_of(loaded: dict[str, types.ModuleType]) -> list[dict[str, Any]]:
     """The globals of all modules of Python that may hold code of models which asks for types. To look at each of
     thousands would take longer than a small model: what was installed stays as it is while nothing else is imported."""
-    last = next(reversed(loaded))
-    installed, own = modules_asking(len(loaded), last, Alone(loaded[last]))
-    return [*installed, *(space for name, space in own if name in loaded and may_ask(name, space))]
-
-
-@attrs.frozen
-class Alone:
-    """A module of Python, which is equal to itself alone."""
-
-    module: Any = attrs.field(eq=id)
+    installed, own = modules_asking(len(loaded), next(reversed(loaded)))
+    asking = [name for name in own if name in loaded and may_ask(name, loaded[name].__dict__)]
+    return [loaded[name].__dict__ for name in (*asking, *installed) if name in loaded]
 
 
 @functools.lru_cache(maxsize=4)
-def modules_asking(
-    _count: int, _last: str, _module: Alone
-) -> tuple[tuple[dict[str, Any], ...], tuple[tuple[str, dict[str, Any]], ...]]:
-    """Of the modules of Python, of which there are so many with this as the last, (the globals of those whose code
-    names `type`, of libraries that are installed; the names and globals of those that are the user's own)"""
+def modules_asking(_count: int, _last: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of the modules of Python, of which there are so many with this as the last, those (whose code names `type`, of
+    libraries that are installed and may be given tensors; that are the user's own)"""
     held = [(name, each) for name, each in [*sys.modules.items()] if is_modelling(name)]
     modules = [(name, each) for name, each in held if isinstance(each, types.ModuleType)]
-    spaces = [(name, each.__dict__) for name, each in modules]
-    own = {name: space for name, space in spaces if not INSTALLED.search(str(space.get("__file__", "")))}
-    rest = [(name, space) for name, space in spaces if name not in own]
-    return tuple([space for name, space in rest if may_ask(name, space)]), (*own.items(),)
+    own = {name: None for name, each in modules if not INSTALLED.search(str(each.__dict__.get("__file__", "")))}
+    rest = [(name, each.__dict__) for name, each in modules if name not in own]
+    given = [(name, space) for name, space in rest if name.partition(".")[0] not in WITHOUT_TENSORS]
+    return tuple([name for name, space in given if may_ask(name, space)]), (*own,)
 
 
 INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
