@@ -423,8 +423,22 @@ def plain(n):
         space["more"] = 0
         assert kinds_of_numbers.may_ask(module.__name__, space)
         assert any(each is space for each in kinds_of_numbers.spaces_of(sys.modules))
+        sys.modules[module.__name__] = again = types.ModuleType(module.__name__)  # in its place, as others are loaded
+        exec(source, again.__dict__)
+        spaces = kinds_of_numbers.spaces_of(sys.modules)
+        assert [each for each in spaces if each is space or each is again.__dict__] == [again.__dict__]
     finally:
         del sys.modules[module.__name__]
+
+
+@pytest.mark.parametrize("name", ["rich", "urllib3", "yaml"])
+def test_a_module_of_the_user_s_may_be_called_as_a_library_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(name)
+    exec("def is_whole(n):\n    return type(n) is int", module.__dict__)
+    monkeypatch.setitem(sys.modules, name, module)
+    kinds_of_numbers.modules_asking.cache_clear()  # as the last that was loaded is another then
+    assert any(each is module.__dict__ for each in kinds_of_numbers.spaces_of(sys.modules))
+    kinds_of_numbers.modules_asking.cache_clear()
 
 
 @pytest.mark.parametrize("capture", ["direct", "torch.export"])
