@@ -46,8 +46,8 @@ from lowering.direct.requirements import (
     require,
     require_again,
 )
-from lowering.direct.tensors import Handle, Traced
-from lowering.direct.tracer import Tracer, weakly
+from lowering.direct.tensors import Handle, Traced, weakly
+from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, MAYBE_SUMS, as_shown, batch_norm, lens_of, write_arguments
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments

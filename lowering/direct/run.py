@@ -140,9 +140,10 @@ def run(
     leaves = request.options.gradients
     training = Training.of(request.module, request.parts, leaves) if before is None else before.training
     while True:
+        how = (keep_sizes, at_once, for_tracer, varying, stops)
+        tracer = tracer_for(request, sizes, outside, how, trial, training)
         try:
-            how = (keep_sizes, at_once, for_tracer, varying, stops)
-            found = run_once(request, sizes, known, outside, how, trial, likes, training)
+            found = run_once(tracer, request, sizes, known, trial, likes, training)
         except Unequal:
             likes = Likes()
             continue
@@ -151,6 +152,8 @@ def run(
                 raise
             training = training.recording()
             continue
+        finally:
+            tracer.layouts.forget_writes(memory for memory, _ in tracer.memories.values())
         runs.append(found)  # its tensors live on, so that no other has their identity
         if found.left and trial is None and not training.sums:
             training = training.adding_to(found.left)
@@ -165,18 +168,17 @@ def run(
 
 
 def run_once(
-    request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside,
-    how: tuple[Sequence[Any] | None, bool, bool, frozenset[str], bool], trial: Trial | None, likes: Likes,
-    training: Training,
+    tracer: Tracer, request: Request, sizes: Mapping[str, int], known: Registrations, trial: Trial | None,
+    likes: Likes, training: Training,
 ) -> Run:  # fmt: skip
-    """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
+    """One run with its tracer, in which modules are `likes` of one another."""
     module, parts = request.module, request.parts
-    tracer = tracer_for(request, sizes, outside, how, trial, training)
     tracer.likes, asked = likes, tracer.asked
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
-    inputs = inputs_of(tracer, request, examples, before, training.records)
+    with torch.set_grad_enabled(training.records):
+        inputs = inputs_of(tracer, request, examples, before, training.records)
     with ExitStack() as blocks:
         blocks.callback(asked.forget_errors)
         keeping, places, traces = asked.keeps is not None, asked.keeps or (), asked.traces
@@ -239,7 +241,7 @@ def tracer_for(
     request: Request, sizes: Mapping[str, int], outside: Outside,
     how: tuple[Sequence[Any] | None, bool, bool, frozenset[str], bool], trial: Trial | None, training: Training,
 ) -> Tracer:  # fmt: skip
-    """The tracer of one run, before it has met anything."""
+    """The tracer of one run, before it has met anything, with what is known of tensors from outside."""
     parts = request.parts
     names = parts.names
     known_names = {**names, **training.names({**parts.around.names, **names}, names), **request.weights.names}

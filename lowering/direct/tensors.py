@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
 import torch
+from torch.autograd import forward_ad
 
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.direct.functions.numbers import without_lists
+from lowering.direct.sizes import RoomNode, laid_size
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
@@ -114,6 +116,13 @@ def tracer_of(found: Callable[[], Any]) -> Any:
     return tracer
 
 
+def weakly(held: Any, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    """A function of an object, of `first` and of what it is called with, that does not keep the object: a run through
+    which no cycle goes is freed as soon as nobody looks at it."""
+    found = weakref.ref(held)
+    return lambda *args: function(tracer_of(found), *first, *args)
+
+
 class Traced(torch.Tensor):
     """A tensor without numbers that a model computes with while it is traced.
 
@@ -123,6 +132,8 @@ class Traced(torch.Tensor):
 
     handle: Handle
     held: Callable[[], Any]
+    stored: torch.Tensor | None = None
+    is_copy = False
     stands_for_tensor = True
 
     @staticmethod
@@ -144,6 +155,20 @@ class Traced(torch.Tensor):
             asked.silent = before
         made.handle, made.held = handle, weakref.ref(tracer)
         return made
+
+    @classmethod
+    def like(cls, laid: torch.Tensor, tracer: Any, handle: Handle) -> Traced:
+        """One that is laid out as another tensor is; it counts its writes by itself."""
+        alike: Any = torch.Tensor._make_subclass  # whose stub lacks the policy
+        made = alike(cls, laid.data, False, dispatch_sizes_strides_policy="strides")
+        made.handle, made.held, made.is_copy = handle, weakref.ref(tracer), True
+        return made
+
+    def untyped_storage(self) -> Any:
+        """Its storage: one of its own, also where it was laid out as another is."""
+        if self.is_copy and self.stored is None:
+            self.stored = self.tracer.layouts.shown_alone(self.tracer, self.handle)
+        return torch.Tensor.untyped_storage(self if self.stored is None else self.stored)
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
 
@@ -191,6 +216,59 @@ class Traced(torch.Tensor):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
+
+
+@attrs.define(eq=False)
+class Layouts:
+    """How torch lays out the tensors of a run: the `sizes` of each type as torch takes them, by its identity, with
+    whether some vary; one that others are `laid` out like, by type and strides; and the `memories` of all, weakly."""
+
+    sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
+    laid: dict[Any, torch.Tensor] = attrs.field(factory=dict)
+    memories: list[Callable[[], Memory | None]] = attrs.field(factory=list)
+
+    def shown(self, tracer: Any, handle: Handle) -> Traced:
+        """A handle as torch sees it. Torch takes its time to lay out a tensor by sizes that vary, so that others of the
+        same type and strides are made like the first."""
+        key = (id(handle.value.type), handle.twin.stride(), handle.twin.dtype)
+        alone = is_seen_by_torch()
+        like = None if alone else self.laid.get(key)
+        if like is not None:
+            return Traced.like(like, tracer, handle)
+        made = self.shown_alone(tracer, handle)
+        if not alone and self.sizes[key[0]][2]:
+            with torch._C._DisableTorchDispatch():
+                self.laid[key] = made.detach()
+        return made
+
+    def shown_alone(self, tracer: Any, handle: Handle) -> Traced:
+        """The same, laid out by itself."""
+        type_, memory, asked = handle.value.type, handle.memory, tracer.asked
+        known = self.sizes.get(id(type_))
+        if known is None:
+            found = [laid_size(asked, d) for d in handle.value.shape]
+            known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
+        _, sizes, vary = known
+        each = handle.twin.element_size()
+        room = torch.SymInt(RoomNode(asked, lambda: memory.content.shape, each)) if vary else None
+        return Traced(tracer, handle, sizes, room)
+
+    def forget_writes(self, outside: Iterable[Memory]) -> None:
+        """Has the memories of a run that is over, and those from `outside`, forget what a write would ask: tensors that
+        may share one know each other by that, and would wait for the collector, with all that they are computed of."""
+        for memory in (*(found() for found in self.memories), *outside):
+            if memory is not None:
+                memory.doubtful, memory.linked, memory.stale = [], [], []
+
+
+def is_seen_by_torch() -> bool:
+    """Whether torch itself keeps something of the tensors that are made now: for gradients, transforms or modes."""
+    return (
+        torch.is_grad_enabled()
+        or torch.is_inference_mode_enabled()
+        or torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
+        or forward_ad._current_level >= 0
+    )
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

@@ -7,7 +7,7 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,7 @@ from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.sizes import RoomNode, laid_size
-from lowering.direct.tensors import Handle, Memory, Traced, is_wrapped, refuse_layout, tracer_of
+from lowering.direct.tensors import Handle, Layouts, Memory, Traced, is_wrapped, refuse_layout, weakly
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Frame, Options, Scope, stamped_all, tensor_constant
@@ -75,13 +74,6 @@ class OwnSizes(Sizes):
         return expr
 
 
-def weakly(held: Any, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
-    """A function of an object, of `first` and of what it is called with, that does not keep the object: a run through
-    which no cycle goes is freed as soon as nobody looks at it."""
-    found = weakref.ref(held)
-    return lambda *args: function(tracer_of(found), *first, *args)
-
-
 @attrs.frozen
 class Outside:
     """What earlier runs found of tensors from outside, by their memories: those that are `written`, whose content is no
@@ -105,7 +97,7 @@ class Tracer:
     `requirements`), `required` what was run so, `told` what torch gave for which numbers, `allowed` what the conditions
     kept so far say of sizes; `loose` are symbols whose size is told by the operator that made them, `dependent` those
     that hang on sizes in a way that no type rule tells. `met` has what is known of operators by what they are called
-    with, `sizes` those of types as torch sees them, by the identity of a type, `record` what this run has met. In a
+    with, `layouts` how torch lays out tensors, `record` what this run has met. In a
     trial `before` is what the run before it has met, `index` its values as they are at the trial's sizes, `point` these
     sizes, if they have no say on other names and the trial has met little for the first time, which `missed` counts.
     `alive` has weak references to the tensors that were made, `written` tells of each write when its memory was made,
@@ -157,7 +149,7 @@ class Tracer:
     calls: int = 0
     met: dict[Any, Entry] = attrs.field(factory=dict)
     kinds: dict[Any, int] = attrs.field(factory=dict)
-    sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
+    layouts: Layouts = attrs.field(factory=Layouts)
     record: Record = attrs.field(init=False)
     before: Record | None = None
     index: Index = attrs.field(factory=lambda: Index({}))
@@ -414,17 +406,10 @@ class Tracer:
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
-        type_ = handle.value.type
-        known = self.sizes.get(id(type_))
-        if known is None:
-            found = [laid_size(self.asked, d) for d in handle.value.shape]
-            known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
-        _, sizes, vary = known
-        memory, room = handle.memory, None
-        if vary:
-            room = torch.SymInt(RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size()))
-        memory.born = len(self.alive) if memory.born < 0 else memory.born
-        made = Traced(self, handle, sizes, room)
+        if handle.memory.born < 0:
+            handle.memory.born = len(self.alive)
+            self.layouts.memories.append(weakref.ref(handle.memory))
+        made = self.layouts.shown(self, handle)
         self.alive.append(weakref.ref(made))
         return made
 

@@ -12,6 +12,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
+from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Tracer
 
 
@@ -66,3 +67,40 @@ def test_no_run_outlives_its_capture(name: str, rewrite: bool) -> None:
     with contextlib.suppress(IrkitError):
         irkit.to_onnx(MODELS[name], (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), rewrite=rewrite)
     assert tracers() <= before
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    """Copies that are views at some sizes, of the input, of a weight, and of one another."""
+    one, other = x.t().reshape(-1, 3), torch.arange(12.0).reshape(4, 3).t().reshape(-1, 3)
+    return (one.t().reshape(-1) * 2).sum() + other.t().reshape(-1).sum()
+
+
+def test_what_a_run_made_is_freed_before_the_collector_comes() -> None:
+    def export() -> None:
+        irkit.to_onnx(turned, (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+
+    export()
+    gc.collect()
+    gc.disable()
+    try:
+        export()
+        assert not [each for each in gc.get_objects() if type(each) in (Memory, Handle)]
+    finally:
+        gc.enable()
+
+
+def storages(x: torch.Tensor) -> torch.Tensor:
+    """Tensors of one type and layout, asked for what each has of its own."""
+    one, other = x + 1, x * 2
+    first, second = one.untyped_storage(), other.untyped_storage()
+    assert first.nbytes() == second.nbytes() == x.numel() * 4
+    assert one.untyped_storage()._cdata == first._cdata != second._cdata
+    return one + other.add_(1)
+
+
+def test_tensors_that_are_laid_out_alike_have_storages_of_their_own() -> None:
+    x = torch.randn(4, 3)
+    program = irkit.to_onnx(storages, (x,), dynamic_shapes=({0: "n"},), capture="direct")
+    for size in (1, 2, 7):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), x + 1 + x * 2 + 1)
