@@ -15,8 +15,8 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.capture.inputs.containers import CONTAINERS
-from lowering.capture.inputs.contents import OWN, Contents, Parts, modules_below
+from lowering.capture.inputs.containers import CONTAINERS, OWN, names_beside
+from lowering.capture.inputs.contents import Contents, Parts, modules_below
 
 SIMPLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
@@ -163,7 +163,8 @@ def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
         return (id(module),)
     weights = [*module._parameters.items(), *module._buffers.items()]
     shown = tuple([(name, None if each is None else weight_like(each)) for name, each in weights])
-    simple = tuple([(name, type(each)) for name, each in module.__dict__.items() if name not in OWN])
+    held = module.__dict__
+    simple = tuple([(name, type(held[name])) for name in names_beside(held)])
     return (type(module), module.training, shown, simple)
 
 
@@ -224,7 +225,8 @@ def attributes_of(parts: Sequence[torch.nn.Module]) -> list[Any]:
 
 def own_attributes(module: torch.nn.Module) -> dict[str, Any]:
     """The attributes of a module that not every module has."""
-    return {name: held for name, held in module.__dict__.items() if name not in OWN}
+    held = module.__dict__
+    return {name: held[name] for name in names_beside(held)}
 
 
 def containers_in(parts: Sequence[torch.nn.Module], own: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -13,6 +13,15 @@ import torch
 DICTS = frozenset((dict, OrderedDict, defaultdict, Counter))
 CONTAINERS = DICTS | {list, set, deque}
 """Containers whose contents come back after a model was traced."""
+EVERY = tuple(torch.nn.Module().__dict__)
+OWN = frozenset(EVERY)
+"""The attributes of any module, which most have first, and in this order."""
+
+
+def names_beside(held: Mapping[str, Any]) -> list[str]:
+    """The names of the attributes of a module, all of which are `held`, that not every module has."""
+    names = list(held)
+    return names[len(EVERY) :] if tuple(names[: len(EVERY)]) == EVERY else [name for name in names if name not in OWN]
 
 
 def differs(held: Any, before: Any, words: bool = False) -> bool:

@@ -12,7 +12,7 @@ import attrs
 import torch
 
 from irkit.support.once import once
-from lowering.capture.inputs.containers import CONTAINERS, DICTS, containers, differs, is_other, restore
+from lowering.capture.inputs.containers import CONTAINERS, DICTS, OWN, containers, differs, is_other, restore
 from lowering.capture.inputs.leaves import Leaves
 from lowering.capture.inputs.surroundings import Surroundings, is_users
 from lowering.capture.inputs.torch_settings import TorchSettings
@@ -105,12 +105,13 @@ class Parts:
         modules = modules_below(module)
         buffers = first_names((f"{path}.{n}", t) for path, each in modules for n, t in each._buffers.items())
         parameters = first_names((f"{path}.{n}", t) for path, each in modules for n, t in each._parameters.items())
-        contents = Contents.of(all_containers([each.__dict__ for _, each in modules]))
+        known = containers_by_id([each.__dict__ for _, each in modules])
+        contents = Contents.of([*known.values()])
         tensors = (*buffers.items(), *parameters.items())
         names = {id(tensor): name for name, tensor in tensors}
         made_of = [(n, t) for n, t in tensors if type(t) not in PLAIN]
         names.update({id(t): n for name, tensor in made_of for n, t in tensors_inside(name, tensor)})
-        around = Surroundings.of(modules, contents.containers)
+        around = Surroundings.of(modules, known.keys())
         return cls(modules, buffers, parameters, names, contents, around)
 
     @once
@@ -182,17 +183,21 @@ def first_names(named: Iterable[tuple[str, torch.Tensor | None]]) -> dict[str, t
 
 def all_containers(roots: Sequence[Any]) -> list[Any]:
     """Some dicts, lists and sets, and all that are in them, at any depth, each once."""
-    found, pending, seen = list(roots), roots, set(map(id, roots))
+    return [*containers_by_id(roots).values()]
+
+
+def containers_by_id(roots: Sequence[Any]) -> dict[int, Any]:
+    """The same by their identities."""
+    found = dict(zip(map(id, roots), roots, strict=True))
+    pending: Sequence[Any] = roots
     while pending:
-        held = [inside_of(each) for each in pending if each]
-        values = list(chain.from_iterable(held))
+        values = list(chain.from_iterable([inside_of(each) for each in pending if each]))
         inside = list(compress(values, map(CONTAINERS.__contains__, map(type, values))))
-        known = set(map(id, inside))
-        if len(known) < len(inside) or not seen.isdisjoint(known):
-            inside = [each for key, each in dict(zip(map(id, inside), inside, strict=True)).items() if key not in seen]
-        seen |= known
-        found += inside
-        pending = inside
+        new = dict(zip(map(id, inside), inside, strict=True))
+        if not found.keys().isdisjoint(new):
+            new = {identity: each for identity, each in new.items() if identity not in found}
+        found.update(new)
+        pending = list(new.values())
     return found
 
 
@@ -217,7 +222,7 @@ def keep_unchanged(
     """
     modules = modules_below(module) if parts is None else parts.modules
     contents = Contents.of(containers_of(module)) if parts is None else parts.contents
-    around = Surroundings.of(modules, contents.containers) if parts is None else parts.around
+    around = Surroundings.of(modules, set(map(id, contents.containers))) if parts is None else parts.around
     settings = None if parts is not None and parts.run_torch_alone else TorchSettings.now()
     changes: list[str] = []
 
@@ -264,10 +269,6 @@ def held_again(first: Contents) -> Iterator[None]:
 def containers_of(module: torch.nn.Module) -> list[Any]:
     """The dicts, lists and sets among the attributes of a module and its children."""
     return all_containers([each.__dict__ for _, each in modules_below(module)])
-
-
-OWN = frozenset(torch.nn.Module().__dict__)
-"""The attributes of any module."""
 
 
 def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:

@@ -92,7 +92,7 @@ class Noted:
         schedules: Sequence[Any],
     ) -> Noted:  # fmt: skip
         """Nothing yet. `sums` are gradients that a run begins with, of parameters that stood as `leaves`."""
-        without = {id(tensor) for tensor, gradient, *_ in leaves.tensors if gradient is None}
+        without = {id(tensor) for tensor, gradient, *_ in leaves.tensors if gradient is None} if sums else set[int]()
         return cls({id(p): total for p, total in sums if id(p) in without}, rates, schedules)
 
     def drops(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:

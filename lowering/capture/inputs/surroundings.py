@@ -10,9 +10,10 @@ import sysconfig
 import threading
 import types
 from collections import ChainMap, UserDict, UserList
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from queue import Queue
 from typing import Any
 
@@ -21,7 +22,16 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lowering.capture.inputs.containers import CONTAINERS, DICTS, by_key, copy_of, differs, is_other, restore
+from lowering.capture.inputs.containers import (
+    CONTAINERS,
+    DICTS,
+    by_key,
+    copy_of,
+    differs,
+    is_other,
+    names_beside,
+    restore,
+)
 from lowering.capture.inputs.states import held_inside, held_state, keeps_state, restore_held, same_held
 from lowering.capture.inputs.variables import ABSENT, Variable, is_filled, names_in
 
@@ -66,18 +76,20 @@ class Surroundings:
         return [each for each in self.tensors if each.requires_grad and each.is_leaf]
 
     @classmethod
-    def of(cls, modules: Sequence[tuple[str, torch.nn.Module]], known: Iterable[Any]) -> Surroundings:
-        """What modules with these paths reach beside the dicts and lists that are `known`."""
+    def of(cls, modules: Sequence[tuple[str, torch.nn.Module]], known: Collection[int]) -> Surroundings:
+        """What modules with these paths reach beside the dicts and lists that are `known`, by their identities."""
         held_by = [each for _, each in modules]
-        walk = Walk(set(map(id, known)))
+        walk = Walk(known)
         walk.seen.update(map(id, held_by))
         walk.seen.update(map(id, [each.__dict__ for each in held_by]))
         pending: list[tuple[str, Any]] = [("", kind) for kind in dict.fromkeys(map(type, held_by))]
         for path, each in modules:
             inside = f"{path}." if path else ""
-            held = [(n, v) for n, v in each.__dict__.items() if type(v) not in INERT and n not in TABLES]
+            held = each.__dict__
             pending += [
-                (f"{inside}{n}" if n != "forward" else "", v) for n, v in held if not (type(v) in CONTAINERS and not v)
+                (f"{inside}{n}" if n != "forward" else "", v)
+                for n in leading_names(held)
+                if type(v := held[n]) not in INERT and (type(v) not in CONTAINERS or v)
             ]
         walk.go(pending)
         contents = [(name, each, copy_of(each)) for name, each in walk.contents]
@@ -119,6 +131,23 @@ class Surroundings:
         return list(dict.fromkeys(name.lstrip(".") for name in changed))
 
 
+def leading_names(held: Mapping[str, Any]) -> list[str]:
+    """The names of the attributes of a module, all of which are `held`, that may lead beyond its own parts."""
+    try:
+        tables = tables_of(held)
+    except KeyError:
+        tables = (held,)
+    if any(tables) or not DICTS.issuperset(map(type, tables)):
+        return [name for name in held if name not in TABLES]
+    return names_beside(held)
+
+
+tables_of = itemgetter(
+    *(name for name, each in torch.nn.Module().__dict__.items() if type(each) in DICTS and name not in TABLES)
+)
+"""The tables of hooks among the attributes of a module, most of which are empty."""
+
+
 def names_changed(name: str, held: Any, before: Any) -> list[str]:
     """What of a dict or a list holds other tensors or numbers."""
     if not name.endswith("."):
@@ -136,7 +165,7 @@ class Walk:
     """What is met on the way from a module. `known` has the identities of dicts and lists that are looked at elsewhere,
     `used` the names in the code of the functions, and `methods` those of classes that no name led to yet."""
 
-    known: set[int]
+    known: Collection[int]
     seen: set[int] = attrs.field(factory=set)
     contents: list[tuple[str, Any]] = attrs.field(factory=list)
     variables: dict[Any, tuple[str, Variable]] = attrs.field(factory=dict)

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from lowering.capture.inputs.alike import likes_of
+from lowering.capture.inputs.containers import names_beside
 from lowering.capture.inputs.contents import Contents, Parts, all_containers, keep_unchanged, modules_below
+from lowering.capture.inputs.surroundings import leading_names
 
 
 def shared() -> Any:
@@ -108,3 +110,18 @@ def test_a_module_that_changed_is_looked_at_afresh(change: str) -> None:
     assert likes.of(model[1]) is second
     if change == "number":
         assert likes.differences(again, second) == frozenset([(1, "in_features")])
+
+
+def test_the_names_of_a_module_s_own_attributes_are_told_apart() -> None:
+    module: Any = torch.nn.Linear(2, 2)
+    assert names_beside(module.__dict__) == ["in_features", "out_features"]
+    moved = module.__dict__.pop("_forward_hooks")
+    module.__dict__["_forward_hooks"] = moved  # which stands last now
+    assert names_beside(module.__dict__) == ["in_features", "out_features"]
+    assert leading_names(module.__dict__) == ["in_features", "out_features"]
+    module.register_forward_hook(lambda *_: None)
+    assert "_forward_hooks" in leading_names(module.__dict__)
+    module.__dict__["_backward_hooks"] = ()  # no table, though it is as empty as one
+    assert "_backward_hooks" in leading_names(module.__dict__)
+    del module.__dict__["_backward_hooks"]
+    assert "_forward_hooks" in leading_names(module.__dict__)
