@@ -18,6 +18,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
 from irkit.rewriting.history import Tally
 from irkit.rewriting.passes import Observer, nobody
+from irkit.support.uncollected import without_collector
 from lowering.capture.own_example import refuse_broken_example
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
@@ -69,6 +70,7 @@ def export_again(program: Program, options: ExportOptions) -> Program:
     return program_of(program.lowered, options, Goal.of(options), Clock(progress=options.progress), program.model)
 
 
+@without_collector
 def program_of(low: Lowered, options: ExportOptions, goal: Goal, clock: Clock, model: Any) -> Program:
     """The program of what was captured and lowered: optimized, and finished for its target."""
     watched, asked = low.watched, Functions.of(options.functions)
