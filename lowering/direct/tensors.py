@@ -160,7 +160,8 @@ class Traced(torch.Tensor):
     def like(cls, laid: torch.Tensor, tracer: Any, handle: Handle) -> Traced:
         """One that is laid out as another tensor is; it counts its writes by itself."""
         alike: Any = torch.Tensor._make_subclass  # whose stub lacks the policy
-        made = alike(cls, laid.data, False, dispatch_sizes_strides_policy="strides")
+        with torch._C.DisableTorchFunction():
+            made = alike(cls, laid.data, False, dispatch_sizes_strides_policy="strides")
         made.handle, made.held, made.is_copy = handle, weakref.ref(tracer), True
         return made
 
@@ -237,7 +238,7 @@ class Layouts:
             return Traced.like(like, tracer, handle)
         made = self.shown_alone(tracer, handle)
         if not alone and self.sizes[key[0]][2]:
-            with torch._C._DisableTorchDispatch():
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 self.laid[key] = made.detach()
         return made
 

@@ -104,3 +104,30 @@ def test_tensors_that_are_laid_out_alike_have_storages_of_their_own() -> None:
     for size in (1, 2, 7):
         x = torch.randn(size, 3)
         torch.testing.assert_close(program(x), x + 1 + x * 2 + 1)
+
+
+class Scaled(torch.nn.Module):
+    """Of two tensors of one layout, that were made where no gradient is recorded, one is written after the other was
+    kept for a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            first, one, other = x - 1, x + 1, x * 2
+        total = (self.scale * one).sum()
+        with torch.no_grad():
+            torch._foreach_mul_([other], 2.0)
+            other.clamp_(max=3.0)
+        (gradient,) = torch.autograd.grad(total, [self.scale])
+        return gradient, other + first
+
+
+def test_writes_into_one_of_two_that_are_laid_out_alike_are_no_writes_into_the_other() -> None:
+    model = Scaled()
+    program = irkit.to_onnx(model, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    for size in (1, 2, 7):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), model(x))
