@@ -222,22 +222,26 @@ class Traced(torch.Tensor):
 @attrs.define(eq=False)
 class Layouts:
     """How torch lays out the tensors of a run: the `sizes` of each type as torch takes them, by its identity, with
-    whether some vary; one that others are `laid` out like, by type and strides; and the `memories` of all, weakly."""
+    whether some vary; one that others are `laid` out like, by type and strides, False where there was but one so far;
+    and the `memories` of all, weakly."""
 
     sizes: dict[int, tuple[Any, list[Any], bool]] = attrs.field(factory=dict)
-    laid: dict[Any, torch.Tensor] = attrs.field(factory=dict)
+    laid: dict[Any, torch.Tensor | bool] = attrs.field(factory=dict)
     memories: list[Callable[[], Memory | None]] = attrs.field(factory=list)
 
     def shown(self, tracer: Any, handle: Handle) -> Traced:
-        """A handle as torch sees it. Torch takes its time to lay out a tensor by sizes that vary, so that others of the
-        same type and strides are made like the first."""
+        """A handle as torch sees it. Torch takes its time to lay out a tensor by sizes that vary: from the third on,
+        those of the same type and strides are made like the second."""
+        if is_seen_by_torch():
+            return self.shown_alone(tracer, handle)
         key = (id(handle.value.type), handle.twin.stride(), handle.twin.dtype)
-        alone = is_seen_by_torch()
-        like = None if alone else self.laid.get(key)
-        if like is not None:
+        like = self.laid.get(key, True)
+        if type(like) is not bool:
             return Traced.like(like, tracer, handle)
         made = self.shown_alone(tracer, handle)
-        if not alone and self.sizes[key[0]][2]:
+        if like:
+            self.laid[key] = False
+        elif self.sizes[key[0]][2]:
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 self.laid[key] = made.detach()
         return made
