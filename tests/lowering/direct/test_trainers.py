@@ -183,6 +183,41 @@ def test_a_rate_that_a_step_sets_by_hand_is_told() -> None:
     assert trainer.optimizer.param_groups[0]["lr"] == 0.05
 
 
+RATES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "an input": lambda x, rate: rate,
+    "computed": lambda x, rate: x.abs().mean() * rate,
+    "a number of data": lambda x, rate: x.abs().mean().item(),
+    "a number of sizes": lambda x, rate: 0.3 / (x.shape[0] + 1),
+}
+
+
+@pytest.mark.parametrize("key", ["lr", "own"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", RATES)
+def test_a_rate_of_tensors_is_told_where_the_next_call_would_use_it(name: str, first: bool, key: str) -> None:
+    """Set before the step of an optimizer, each call sets it anew."""
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+
+    def step(x: torch.Tensor, y: torch.Tensor, rate: torch.Tensor) -> Any:
+        group = optimizer.param_groups[0]
+        if first:
+            group[key] = RATES[name](x, rate)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        if not first:
+            group[key] = RATES[name](x, rate)
+        return loss.detach()
+
+    example = torch.randn(3, 4), torch.randn(3, 2), torch.tensor(0.1)
+    program = irkit.to_onnx(step, example, dynamic_shapes=({0: "n"}, {0: "n"}, None), capture="direct")
+    told = f"sets {key} of SGD, and the program does not"
+    assert any(told in note for note in program.report.notes) is not first
+    assert optimizer.param_groups[0].get(key) in (0.05, None)
+
+
 def test_a_rate_that_a_schedule_sets_is_no_note() -> None:
     program = irkit.to_onnx(Trainer(), (torch.randn(3, 4), torch.randn(3, 2)), capture="direct")
     assert not any("lr of" in note for note in program.report.notes)
