@@ -342,7 +342,9 @@ def steps_compared(program: Any, eager: Any, net: Any, kept: Any, dynamic: Any, 
         near = 2e-3 if net[0].weight.dtype is torch.float32 else 1e-4
         wrong = [i for i, (a, b) in enumerate(zip(got, wanted, strict=True)) if differ(a, b, near)]
         held = contents(net, kept)
-        bad = [name for name, each in held.items() if name in state and differ(state[name], each, near)]
+        rounded = "BatchNorm" in str(net)  # no gradient but rounding: what Adam makes of it says nothing
+        looked_at = {name: each for name, each in held.items() if name in state and not (rounded and "bias" in name)}
+        bad = [name for name, each in looked_at.items() if differ(state[name], each, near)]
         if (wrong or bad) and any(NOT_KEPT in note for note in program.report.notes):
             tally("another number is set, and a note says so")
             return

@@ -231,13 +231,14 @@ def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
 
 
 def set_by_hand(
-    settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Iterable[Schedule],
+    settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Sequence[Schedule],
     firsts: Mapping[tuple[int, int], Mapping[str, Any]],
 ) -> Iterator[str]:  # fmt: skip
     """The numbers of optimizers, in words, that are others than before, and that no schedule has set. A tensor, or what
     data or sizes tell, is none where it was there when its group made a step for the first time, as in `firsts`: each
     call sets it before it uses it."""
     scheduled = {(id(each.scheduler.optimizer), *key): value for each in schedules for key, value in each.given.items()}
+    overwritten = {(id(each.scheduler.optimizer), *key) for each in schedules for key in each.overwritten}
     for optimizer, before in settings:
         for key, value in settings_of(optimizer).items():
             plain = value if isinstance(value, (tuple, list)) else (value,)
@@ -245,7 +246,7 @@ def set_by_hand(
             known = scheduled.get((id(optimizer), *key))
             was, first = before.get(key, MISSING), firsts.get((id(optimizer), key[0]), {}).get(key[1], MISSING)
             if known is not None:
-                another = value is not known
+                another = value is not known or (id(optimizer), *key) in overwritten
             elif numbers:
                 another = value != was
             else:

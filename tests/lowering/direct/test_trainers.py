@@ -218,6 +218,25 @@ def test_a_rate_of_tensors_is_told_where_the_next_call_would_use_it(name: str, f
     assert optimizer.param_groups[0].get(key) in (0.05, None)
 
 
+@pytest.mark.parametrize("rate", [0.3, "computed"])
+def test_a_rate_that_a_step_sets_beside_its_schedule_is_told(rate: Any) -> None:
+    """Most schedules go on from the rate that they find."""
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def step(x: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] = x.abs().mean() if rate == "computed" else rate
+        schedule.step()
+        return net.weight.detach().clone()
+
+    program = irkit.to_onnx(step, (torch.randn(3, 4),), capture="direct")
+    assert any("sets lr of SGD, and the program does not" in note for note in program.report.notes)
+
+
 def test_a_rate_that_a_schedule_sets_is_no_note() -> None:
     program = irkit.to_onnx(Trainer(), (torch.randn(3, 4), torch.randn(3, 2)), capture="direct")
     assert not any("lr of" in note for note in program.report.notes)
