@@ -242,6 +242,7 @@ def require(
     symbols = met.symbols()
     if met.hangs_on_others():
         tracer.unproven = True
+        at_smallest(met, symbols if len(symbols) == 1 else ())  # of several none may be another by itself
         return
     for dim in computed_dims(met):
         at_least_in_all(met, dim)
@@ -335,7 +336,9 @@ def relate(met: Elsewhere) -> None:
     if equal_sizes(met, True):
         return
     if met.hangs_on_others():
-        tracer.asked.untold(f"{met.func} takes sizes under a condition of torch's that is not known")
+        at_smallest(met, symbols if len(symbols) == 1 else ())
+        if met.broken(tracer.others):
+            tracer.asked.untold(f"{met.func} takes sizes under a condition of torch's that is not known")
         tracer.others.update({s.name: tracer.asked.hints[s.name] for s in symbols})
     else:
         for symbol in symbols:
