@@ -103,8 +103,15 @@ BESIDE = (
     "torch.nn.utils.vector_to_parameters(torch.nn.utils.parameters_to_vector(weights) * 0.9, weights)",
     "for b in net.buffers():\n        if b.is_floating_point(): b.mul_(0.9)", "net.load_state_dict({k: v * 0.9 if v.is_floating_point() else v for k, v in net.state_dict().items()})",
 )  # fmt: skip
-ZERO = ("opt.zero_grad()", "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "net.zero_grad()", "for p in weights: p.grad = None", "")
-HEAD = '''
+ZERO = (
+    "opt.zero_grad()",
+    "opt.zero_grad()",
+    "opt.zero_grad(set_to_none=False)",
+    "net.zero_grad()",
+    "for p in weights: p.grad = None",
+    "",
+)
+HEAD = """
 def make(torch, kind):
     nn, F, optim, S = torch.nn, torch.nn.functional, torch.optim, torch.optim.lr_scheduler
     weight_norm, spectral_norm, orthogonal = nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm, nn.utils.parametrizations.orthogonal
@@ -213,7 +220,7 @@ def make(torch, kind):
         def forward(s, x):
             y = s.l(x); z = y.clone(); z[:, 0] = z[:, 0] * 2; z[y > 0] *= 0.5; z.relu_()
             return z + y
-'''
+"""
 
 
 def text_of(seed: int) -> str:
@@ -222,7 +229,9 @@ def text_of(seed: int) -> str:
     layers = [draw.choice(LAYERS) for _ in range(draw.randint(1, 4))]
     optimizer = draw.choice(OPTIMIZERS)
     groups = draw.random() < 0.25
-    weights = "[{'params': weights[:1], 'lr': 0.02}, {'params': weights[1:], 'weight_decay': 0.1}]" if groups else "weights"
+    weights = (
+        "[{'params': weights[:1], 'lr': 0.02}, {'params': weights[1:], 'weight_decay': 0.1}]" if groups else "weights"
+    )
     scheduled = draw.random() < 0.4
     body = [draw.choice(ZERO) if draw.random() < 0.8 else ""]
     body += ["out = net(x)", f"loss = {draw.choice(LOSSES)}", draw.choice(BACKWARD)]
@@ -234,8 +243,19 @@ def text_of(seed: int) -> str:
         body.append("sched.step()")
     for each in draw.sample(BESIDE, draw.choice((0, 0, 1, 1, 2))):
         body.insert(draw.randint(4 if "loss" in each else 2, len(body)), each)
-    returned = draw.choice(("loss.detach()", "loss.detach()", "loss", "loss.detach(), net(x).detach()", "out", "loss.detach(), weights[0].detach().clone()",
-        "loss.detach(), [p.grad for p in weights]", "float(loss.detach())", "loss.item()"))
+    returned = draw.choice(
+        (
+            "loss.detach()",
+            "loss.detach()",
+            "loss",
+            "loss.detach(), net(x).detach()",
+            "out",
+            "loss.detach(), weights[0].detach().clone()",
+            "loss.detach(), [p.grad for p in weights]",
+            "float(loss.detach())",
+            "loss.item()",
+        )
+    )
     used = "".join(body)
     lines = [
         HEAD,
@@ -291,7 +311,10 @@ def faults(seed: int, tally: Callable[[str], Any] = str) -> Iterator[str]:
             given = torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)
             mine(*given), eager(*given)
         trial = make(torch, kind)[0]
-        trial(torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)), trial(torch.randn(3, 4, dtype=kind), torch.randn(3, 4, dtype=kind))
+        (
+            trial(torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)),
+            trial(torch.randn(3, 4, dtype=kind), torch.randn(3, 4, dtype=kind)),
+        )
     except Exception as error:
         tally(f"eager raises: {str(error)[:60]}")
         return
@@ -299,7 +322,12 @@ def faults(seed: int, tally: Callable[[str], Any] = str) -> Iterator[str]:
     gradients = [None if p.grad is None else p.grad.clone() for p in net.parameters()]
     dynamic = ({0: "n"}, {0: "n"}) if draw.random() < 0.7 else None
     try:
-        program = irkit.to_onnx(mine, (torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)), dynamic_shapes=dynamic, capture="direct")
+        program = irkit.to_onnx(
+            mine,
+            (torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)),
+            dynamic_shapes=dynamic,
+            capture="direct",
+        )
     except IrkitError as error:
         tally(f"refused: {error.what[:110]}")
         return
@@ -312,7 +340,9 @@ def faults(seed: int, tally: Callable[[str], Any] = str) -> Iterator[str]:
     yield from steps_compared(program, eager, eager_net, eager_kept, dynamic, tally)
 
 
-def steps_compared(program: Any, eager: Any, net: Any, kept: Any, dynamic: Any, tally: Callable[[str], Any]) -> Iterator[str]:
+def steps_compared(
+    program: Any, eager: Any, net: Any, kept: Any, dynamic: Any, tally: Callable[[str], Any]
+) -> Iterator[str]:
     """What differs from eager in some steps."""
     state: Any = None
     for number, size in enumerate(SIZES):
@@ -343,7 +373,11 @@ def steps_compared(program: Any, eager: Any, net: Any, kept: Any, dynamic: Any, 
         wrong = [i for i, (a, b) in enumerate(zip(got, wanted, strict=True)) if differ(a, b, near)]
         held = contents(net, kept)
         rounded = "BatchNorm" in str(net)  # no gradient but rounding: what Adam makes of it says nothing
-        looked_at = {name: each for name, each in held.items() if name in state and not (rounded and ("bias" in name or "running_mean" in name))}
+        looked_at = {
+            name: each
+            for name, each in held.items()
+            if name in state and not (rounded and ("bias" in name or "running_mean" in name))
+        }
         bad = [name for name, each in looked_at.items() if differ(state[name], each, near)]
         if (wrong or bad) and any(NOT_KEPT in note for note in program.report.notes):
             tally("another number is set, and a note says so")

@@ -183,6 +183,75 @@ def test_a_rate_that_a_step_sets_by_hand_is_told() -> None:
     assert trainer.optimizer.param_groups[0]["lr"] == 0.05
 
 
+def after_each_gradient(net: torch.nn.Module, kept: list[Any]) -> Callable[[], None]:
+    """Optimizers, one for each weight, that make their steps while gradients are computed."""
+    optimizers = {p: torch.optim.SGD([p], lr=0.1, momentum=0.9) for p in net.parameters()}
+
+    def stepping(parameter: torch.Tensor) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in net.parameters():
+        parameter.register_post_accumulate_grad_hook(stepping)
+    return lambda: None
+
+
+def counting_gradients(net: torch.nn.Module, kept: list[Any]) -> Callable[[], None]:
+    """An optimizer behind hooks that keep what they see."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+    for parameter in net.parameters():
+        parameter.register_hook(lambda gradient: kept.append(gradient) or gradient * 0.5)
+
+    def finish() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return finish
+
+
+def of_steps(net: torch.nn.Module, kept: list[Any]) -> Callable[[], None]:
+    """An optimizer whose own hook makes a step of another one."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    inner = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    optimizer.register_step_post_hook(lambda *_: inner.step())
+    optimizer.register_step_post_hook(lambda held, *_: kept.append(held.param_groups[0]["params"][0].sum()))
+
+    def finish() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return finish
+
+
+@pytest.mark.parametrize("make", [after_each_gradient, counting_gradients, of_steps])
+def test_an_optimizer_that_only_hooks_lead_to_is_found(make: Any) -> None:
+    """The step names none of them; what they keep is state, and theirs is as before."""
+
+    def stepping() -> tuple[Any, list[Any]]:
+        torch.manual_seed(0)
+        net, kept = torch.nn.Linear(4, 2), list[Any]()
+        finish = make(net, kept)
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            loss = torch.nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            finish()
+            return loss.detach(), net.weight.detach().clone()
+
+        return step, kept
+
+    (mine, kept), (eager, _) = stepping(), stepping()
+    x, y = torch.randn(3, 4), torch.randn(3, 2)
+    program = irkit.to_onnx(mine, (x, y), dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    assert not kept
+    state: Any = None
+    for size in (3, 2, 5):
+        x, y = torch.randn(size, 4), torch.randn(size, 2)
+        found, state = program.run((x, y), {}, state)
+        torch.testing.assert_close(found, eager(x, y), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine(x, y)[0], stepping()[0](x, y)[0])
+
+
 RATES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "an input": lambda x, rate: rate,
     "computed": lambda x, rate: x.abs().mean() * rate,
