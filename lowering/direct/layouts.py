@@ -313,8 +313,8 @@ def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
 
 
 SMALL, FAR, MOST_NEAR, LARGE, FEW = 7, 30, 200, 1 << 16, 3
-"""Below which sizes are looked at, beside those around others, and where some have another answer, or quotients are met;
-above which none is; and of how many it is said that a name has not this size."""
+"""Below which sizes are looked at, beside those around others, and where some have another answer, or quotients are
+met; above which none is; and of how many it is said that a name has not this size."""
 
 MOST, MOST_POINTS = 4, 8
 """Of how many sizes all are tried together, and how many points are refused, one by one, that are not 0 and 1 alone."""

@@ -26,8 +26,9 @@ STEPS = 10_000
 class Schedule:
     """A scheduler with what it sets after each number of steps: `tables` has these numbers by group, name, and place
     in a tuple (-1 for a number by itself). `count` is how many steps were made, as a tensor. `refusal` says why there
-    is no table; empty where there is one. `first` is where the scheduler itself was, `given` what it has set last, `overwritten` what of that the model
-    had set to something else when it made another step: most schedulers go on from what they find."""
+    is no table; empty where there is one. `first` is where the scheduler itself was, `given` what it has set last, and
+    `overwritten` what of that the model had set to something else when it made another step: most schedulers go on from
+    what they find."""
 
     scheduler: Any
     count: torch.Tensor

@@ -11,7 +11,11 @@ from typing import Any
 import torch
 from torch import compiler
 from torch.nn.modules import transformer
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from lowering.capture.inputs.surroundings import is_users
+from lowering.capture.patches.replaced import replaced_attributes
+from lowering.errors import LoweringError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
 
 
@@ -104,3 +108,21 @@ def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         setattr(torch.jit, "is_tracing", before)  # noqa: B010
+
+
+@contextmanager
+def own_modes_refused() -> Iterator[None]:
+    """A block in which a model that enters a TorchDispatchMode of the user's is refused: operators are met above it, and
+    it would see none of them."""
+    before = TorchDispatchMode.__enter__
+
+    def enter(mode: Any) -> Any:
+        if is_users(type(mode).__module__):
+            raise LoweringError(
+                f"the model enters {type(mode).__name__}, a TorchDispatchMode, which would meet no operator",
+                hint="use capture='torch.export', or compute without the mode",
+            )
+        return before(mode)
+
+    with replaced_attributes((TorchDispatchMode, "__enter__", enter)):
+        yield

@@ -301,6 +301,14 @@ TABLE: tuple[Patch, ...] = (
         lambda at: settings.write_assertions(),
     ),
     Patch(
+        "own_modes_refused",
+        ("torch.utils._python_dispatch.TorchDispatchMode.__enter__",),
+        "operators are met above the modes of a model, which would see none of them",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: settings.own_modes_refused(),
+    ),
+    Patch(
         "compiled_afresh",
         (
             "torch._dynamo.pgo._CODE_STATE", "torch._dynamo.pgo._INIT_CODE_STATE",
