@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lowering.capture.inputs.surroundings import is_users
 from lowering.capture.patches.replaced import replaced_attributes
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
 
 
@@ -113,14 +113,14 @@ def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
 @contextmanager
 def own_modes_refused() -> Iterator[None]:
     """A block in which a model that enters a TorchDispatchMode of the user's is refused: operators are met above it, and
-    it would see none of them."""
+    what it makes of them would be lost."""
     before = TorchDispatchMode.__enter__
 
     def enter(mode: Any) -> Any:
         if is_users(type(mode).__module__):
-            raise LoweringError(
-                f"the model enters {type(mode).__name__}, a TorchDispatchMode, which would meet no operator",
-                hint="use capture='torch.export', or compute without the mode",
+            raise CaptureError(
+                f"the model enters {type(mode).__name__}, a TorchDispatchMode, below which no capture meets operators",
+                hint="compute without the mode, or by a TorchFunctionMode",
             )
         return before(mode)
 

@@ -303,9 +303,9 @@ TABLE: tuple[Patch, ...] = (
     Patch(
         "own_modes_refused",
         ("torch.utils._python_dispatch.TorchDispatchMode.__enter__",),
-        "operators are met above the modes of a model, which would see none of them",
+        "operators are met above the modes of a model, and what these make of them would be lost",
         "2.13",
-        lambda at: at.deed == "direct",
+        lambda at: at.exports or at.deed == "direct",
         lambda at: settings.own_modes_refused(),
     ),
     Patch(

@@ -107,8 +107,9 @@ SEEDED: dict[str, Any] = {
 def test_by_torch_export_a_seed_of_the_model_and_other_generators_are_told(name: str) -> None:
     """Torch's own generator, and the others, stand afterwards where they stood."""
     function, note = SEEDED[name]
+    example = torch.randn(4, 3)
     before = torch.random.get_rng_state(), random.getstate()
-    program = irkit.to_onnx(function, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture="torch.export")
+    program = irkit.to_onnx(function, (example,), dynamic_shapes=({0: "n"},), capture="torch.export")
     told = [each for each in program.report.notes if "drawn" in each]
     assert (note in told[0] if note else not told) and len(told) == bool(note)
     assert torch.equal(torch.random.get_rng_state(), before[0]) and random.getstate() == before[1]
