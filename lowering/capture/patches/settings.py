@@ -112,8 +112,8 @@ def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
 
 @contextmanager
 def own_modes_refused() -> Iterator[None]:
-    """A block in which a model that enters a TorchDispatchMode of the user's is refused: operators are met above it, and
-    what it makes of them would be lost."""
+    """A block in which a model that enters a TorchDispatchMode of the user's is refused: operators are met above it,
+    and what it makes of them would be lost."""
     before = TorchDispatchMode.__enter__
 
     def enter(mode: Any) -> Any:
