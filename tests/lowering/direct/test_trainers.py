@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import irkit
+from lowering.errors import CaptureError
 
 POINTS = (4, 5, 3, 7)
 
@@ -187,7 +188,7 @@ def after_each_gradient(net: torch.nn.Module, kept: list[Any]) -> Callable[[], N
     """Optimizers, one for each weight, that make their steps while gradients are computed."""
     optimizers = {p: torch.optim.SGD([p], lr=0.1, momentum=0.9) for p in net.parameters()}
 
-    def stepping(parameter: torch.Tensor) -> None:
+    def stepping(parameter: Any) -> None:
         optimizers[parameter].step()
         optimizers[parameter].zero_grad()
 
@@ -356,3 +357,46 @@ def test_another_way_at_a_batch_of_one_stays_refused() -> None:
     program = irkit.to_onnx(Counting(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
     with pytest.raises(irkit.ContractError, match=r"n = 1|n is 1"):
         program(torch.randn(1, 4))
+
+
+@pytest.mark.parametrize("clips", [True, False])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_a_scaler_of_gradients_leaves_out_steps_as_in_eager(kind: Any, clips: bool) -> None:
+    """Its scale grows after two steps; one with an infinite gradient makes it half as large, and changes nothing."""
+
+    def stepping() -> Any:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 2)
+        optimizer = kind(net.parameters(), lr=0.1, **({"momentum": 0.9} if kind is torch.optim.SGD else {}))
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+        scaler.scale(torch.ones(()))
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(net(x), y)
+            scaler.scale(loss).backward()
+            if clips:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach(), net.weight.detach().clone(), torch.tensor(scaler.get_scale())
+
+        return step, scaler
+
+    (mine, scaler), (eager, _) = stepping(), stepping()
+    given = torch.randn(3, 4), torch.randn(3, 2)
+    program = irkit.to_onnx(mine, given, dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    assert scaler.get_scale() == 4.0
+    state: Any = None
+    for number, size in enumerate((3, 2, 5, 4, 3, 2)):
+        x, y = torch.randn(size, 4), torch.randn(size, 2)
+        x[0, 0] = float("inf") if number == 2 else 1.0
+        found, state = program.run((x, y), {}, state)
+        torch.testing.assert_close(found, eager(x, y), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_a_scaler_that_has_not_begun_is_refused() -> None:
+    net, scaler = torch.nn.Linear(4, 2), torch.amp.GradScaler("cpu")
+    with pytest.raises(CaptureError, match="begins with the first loss"):
+        irkit.to_onnx(lambda x: scaler.scale(net(x).sum()), (torch.randn(3, 4),), capture="direct")
