@@ -2,10 +2,10 @@
 
     python -m tests.fuzz.training_steps 200 --seed 7
 
-A step is drawn as text: a net of drawn layers, an optimizer with options and groups, a schedule, how gradients are asked for,
-changed, dropped or left to the next call, what is written beside them (averages, counts), and what is returned. It is
-captured directly before its first step or after one, and then called with the state that it left: what it returns, and every
-weight and buffer among its state, must be what eager has after as many steps.
+A step is drawn as text: a net of layers, an optimizer with options and groups, a schedule, how gradients are asked
+for, changed, dropped or left to the next call, what is written beside them (averages, counts), and what is returned. It
+is captured directly before its first step or after one, and then called with the state that it left: what it returns,
+and every weight and buffer among its state, must be what eager has after as many steps.
 """
 
 from __future__ import annotations
@@ -27,94 +27,127 @@ from tests.support.written_functions import function_of
 SIZES = (3, 2, 5, 1, 4)
 NOT_KEPT = "and the program does not"
 LAYERS = (
-    "nn.Linear(4, 4)", "nn.Linear(4, 4, bias=False)", "nn.Tanh()", "nn.GELU()", "nn.LayerNorm(4)", "nn.BatchNorm1d(4)",
-    "nn.BatchNorm1d(4, momentum=None)", "nn.BatchNorm1d(4, track_running_stats=False)", "nn.PReLU()", "nn.Softplus()",
-    "nn.BatchNorm1d(4, affine=False, momentum=0.3)", "weight_norm(nn.Linear(4, 4))", "spectral_norm(nn.Linear(4, 4))",
-    "orthogonal(nn.Linear(4, 4))", "Reversed()", "Held(nn.Linear(4, 4))", "Checkpointed(nn.Linear(4, 4))", "Gated()",
-    "Doubling()", "Setup()", "Counted()", "Averaged()", "Frozen()", "Half()", "nn.Identity()", "Clamped()", "Stop()",
-    "nn.Dropout(0.0)", "nn.Softmax(-1)", "Recurrent()", "Convolved()", "Embedded()", "Sorted()",
-    "Codes()", "Tied()", "Raw()", "nn.GroupNorm(2, 4)", "Normed()", "Scripted()",
+    "nn.Linear(4, 4)", "nn.Linear(4, 4, bias=False)", "nn.Tanh()", "nn.GELU()", "nn.LayerNorm(4)",
+    "nn.BatchNorm1d(4)", "nn.BatchNorm1d(4, momentum=None)", "nn.BatchNorm1d(4, track_running_stats=False)",
+    "nn.PReLU()", "nn.Softplus()", "nn.BatchNorm1d(4, affine=False, momentum=0.3)", "weight_norm(nn.Linear(4, 4))",
+    "spectral_norm(nn.Linear(4, 4))", "orthogonal(nn.Linear(4, 4))", "Reversed()", "Held(nn.Linear(4, 4))",
+    "Checkpointed(nn.Linear(4, 4))", "Gated()", "Doubling()", "Setup()", "Counted()", "Averaged()", "Frozen()",
+    "Half()", "nn.Identity()", "Clamped()", "Stop()", "nn.Dropout(0.0)", "nn.Softmax(-1)", "Recurrent()",
+    "Convolved()", "Embedded()", "Sorted()", "Codes()", "Tied()", "Raw()", "nn.GroupNorm(2, 4)", "Normed()",
+    "Scripted()",
 )  # fmt: skip
 OPTIMIZERS = (
-    "optim.SGD({w}, lr=0.1)", "optim.SGD({w}, lr=0.1, momentum=0.9)", "optim.SGD({w}, lr=0.05, momentum=0.8, nesterov=True)",
-    "optim.SGD({w}, lr=0.05, momentum=0.8, dampening=0.5)", "optim.SGD({w}, lr=0.1, weight_decay=0.1, maximize=True)",
-    "optim.Adam({w}, lr=0.01)", "optim.AdamW({w}, lr=0.01, amsgrad=True)", "optim.Adam({w}, lr=0.01, foreach=True)",
+    "optim.SGD({w}, lr=0.1)", "optim.SGD({w}, lr=0.1, momentum=0.9)",
+    "optim.SGD({w}, lr=0.05, momentum=0.8, nesterov=True)", "optim.SGD({w}, lr=0.05, momentum=0.8, dampening=0.5)",
+    "optim.SGD({w}, lr=0.1, weight_decay=0.1, maximize=True)", "optim.Adam({w}, lr=0.01)",
+    "optim.AdamW({w}, lr=0.01, amsgrad=True)", "optim.Adam({w}, lr=0.01, foreach=True)",
     "optim.RMSprop({w}, lr=0.01, momentum=0.5, centered=True)", "optim.Adagrad({w}, lr=0.05, lr_decay=0.1)",
     "optim.Adadelta({w})", "optim.NAdam({w}, lr=0.01)", "optim.RAdam({w}, lr=0.01)", "optim.Adamax({w}, lr=0.01)",
-    "optim.ASGD({w}, lr=0.05)", "optim.SGD({w}, lr=torch.tensor(0.1))", "optim.Adam({w}, lr=0.01, capturable=False, eps=1e-3)",
+    "optim.ASGD({w}, lr=0.05)", "optim.SGD({w}, lr=torch.tensor(0.1))",
+    "optim.Adam({w}, lr=0.01, capturable=False, eps=1e-3)",
 )  # fmt: skip
 SCHEDULES = (
-    "S.StepLR(opt, 2, 0.5)", "S.ExponentialLR(opt, 0.7)", "S.CosineAnnealingLR(opt, 5)", "S.LinearLR(opt, 0.5, 1.0, 3)",
-    "S.LambdaLR(opt, lambda e: 1 / (1 + e))", "S.OneCycleLR(opt, 0.2, total_steps=20, cycle_momentum=False)", "S.PolynomialLR(opt, 5)",
-    "S.SequentialLR(opt, [S.ConstantLR(opt, 0.5, 2), S.ExponentialLR(opt, 0.9)], [2])", "S.CyclicLR(opt, 0.01, 0.1, 2, cycle_momentum=False)",
-    "S.CosineAnnealingWarmRestarts(opt, 2)", "S.MultiplicativeLR(opt, lambda e: 0.9)",
+    "S.StepLR(opt, 2, 0.5)", "S.ExponentialLR(opt, 0.7)", "S.CosineAnnealingLR(opt, 5)",
+    "S.LinearLR(opt, 0.5, 1.0, 3)", "S.LambdaLR(opt, lambda e: 1 / (1 + e))",
+    "S.OneCycleLR(opt, 0.2, total_steps=20, cycle_momentum=False)", "S.PolynomialLR(opt, 5)",
+    "S.SequentialLR(opt, [S.ConstantLR(opt, 0.5, 2), S.ExponentialLR(opt, 0.9)], [2])",
+    "S.CyclicLR(opt, 0.01, 0.1, 2, cycle_momentum=False)", "S.CosineAnnealingWarmRestarts(opt, 2)",
+    "S.MultiplicativeLR(opt, lambda e: 0.9)",
     "S.ChainedScheduler([S.ConstantLR(opt, 0.5, 2), S.ExponentialLR(opt, 0.9)])", "S.MultiStepLR(opt, [1, 3], 0.3)",
 )  # fmt: skip
 LOSSES = (
     "F.mse_loss(out, y)", "F.smooth_l1_loss(out, y)", "F.cross_entropy(out, y.softmax(-1))", "F.l1_loss(out, y)",
-    "F.cross_entropy(out, y.argmax(-1), label_smoothing=0.1)", "(out * y).sum().tanh()", "F.huber_loss(out, y, delta=0.3)",
-    "F.mse_loss(out, y) + 0.1 * sum(p.pow(2).sum() for p in net.parameters())", "F.kl_div(out.log_softmax(-1), y.softmax(-1), reduction='batchmean')",
-    "torch.logsumexp(out - y, -1).mean()", "(out - y).norm()", "F.cosine_embedding_loss(out, y, torch.ones(x.shape[0]))",
-    "F.mse_loss(out, y) + net(x * 0.5).pow(2).mean()", "F.mse_loss(out, net(x).detach() + y)", "torch.where(y > 0, out, out * 2).pow(2).mean()",
-    "F.binary_cross_entropy_with_logits(out, y.sigmoid())", "F.nll_loss(F.log_softmax(out, -1), y.argmax(-1))", "(out.cumsum(0) - y).abs().max()",
-    "out.sort(-1).values[:, -1].sum() - (out * y).mean()", "F.triplet_margin_loss(out, y, y.flip(0))", "torch.linalg.norm(out - y, dim=-1).sum()",
-    "(out.std(-1) - y.var(-1)).pow(2).sum()", "F.mse_loss(out, y) * len(x)", "F.mse_loss(out, y, reduction='none')[:1].sum()",
+    "F.cross_entropy(out, y.argmax(-1), label_smoothing=0.1)", "(out * y).sum().tanh()",
+    "F.huber_loss(out, y, delta=0.3)", "F.mse_loss(out, y) + 0.1 * sum(p.pow(2).sum() for p in net.parameters())",
+    "F.kl_div(out.log_softmax(-1), y.softmax(-1), reduction='batchmean')", "torch.logsumexp(out - y, -1).mean()",
+    "(out - y).norm()", "F.cosine_embedding_loss(out, y, torch.ones(x.shape[0]))",
+    "F.mse_loss(out, y) + net(x * 0.5).pow(2).mean()", "F.mse_loss(out, net(x).detach() + y)",
+    "torch.where(y > 0, out, out * 2).pow(2).mean()", "F.binary_cross_entropy_with_logits(out, y.sigmoid())",
+    "F.nll_loss(F.log_softmax(out, -1), y.argmax(-1))", "(out.cumsum(0) - y).abs().max()",
+    "out.sort(-1).values[:, -1].sum() - (out * y).mean()", "F.triplet_margin_loss(out, y, y.flip(0))",
+    "torch.linalg.norm(out - y, dim=-1).sum()", "(out.std(-1) - y.var(-1)).pow(2).sum()",
+    "F.mse_loss(out, y) * len(x)", "F.mse_loss(out, y, reduction='none')[:1].sum()",
 )  # fmt: skip
 BACKWARD = (
-    "loss.backward()", "loss.backward()", "loss.backward()", "(loss * 2).backward()", "loss.backward(torch.tensor(0.5))",
-    "loss.backward(retain_graph=True); (loss * 0.5).backward()",
+    "loss.backward()", "loss.backward()", "loss.backward()", "(loss * 2).backward()",
+    "loss.backward(torch.tensor(0.5))", "loss.backward(retain_graph=True); (loss * 0.5).backward()",
     "for p, g in zip(weights, torch.autograd.grad(loss, weights, allow_unused=True)): p.grad = g",
-    "for p, g in zip(weights, torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)): p.grad = g.clone()",
-    "gs = torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True); (loss + sum(g.pow(2).sum() for g in gs if g is not None) * 0.1).backward()",
+    "for p, g in zip(weights, torch.autograd.grad(loss, weights, allow_unused=True, "
+    "materialize_grads=True)): p.grad = g.clone()",
+    "gs = torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True); (loss + "
+    "sum(g.pow(2).sum() for g in gs if g is not None) * 0.1).backward()",
     "g, = torch.autograd.grad(loss, out, create_graph=True); (loss + g.pow(2).sum()).backward()",
-    "torch.autograd.backward([loss, out.sum() * 0.1])", "loss.backward(inputs=weights[:1])", "loss.backward(inputs=weights)",
-    "h = out.register_hook(lambda g: g * 2); loss.backward(); h.remove()", "out.retain_grad(); loss.backward(); extra.append(out.grad.sum())",
-    "loss.backward(create_graph=True)", "mean = sum(loss / 2 for _ in range(2)); mean.backward()",
+    "torch.autograd.backward([loss, out.sum() * 0.1])", "loss.backward(inputs=weights[:1])",
+    "loss.backward(inputs=weights)", "h = out.register_hook(lambda g: g * 2); loss.backward(); h.remove()",
+    "out.retain_grad(); loss.backward(); extra.append(out.grad.sum())", "loss.backward(create_graph=True)",
+    "mean = sum(loss / 2 for _ in range(2)); mean.backward()",
     "with torch.autograd.set_detect_anomaly(False): loss.backward()",
     "for part, want in zip(x.split(2), y.split(2)): F.mse_loss(net(part), want).backward()",
     "for k in range(2): (F.mse_loss(net(x * (k + 1)), y) / 2).backward()",
     "with torch.autograd.graph.save_on_cpu(): inner = F.mse_loss(net(x), y)\n    inner.backward()",
-    "gs = torch.func.grad(lambda w: F.mse_loss(torch.func.functional_call(net, w, (x,)), y))(dict(net.named_parameters()))\n    for n, p in net.named_parameters(): p.grad = gs[n].detach()",
-    "v, pull = torch.func.vjp(lambda w: torch.func.functional_call(net, w, (x,)), {n: p.detach() for n, p in net.named_parameters()})\n    gs, = pull(torch.ones_like(v))\n    for n, p in net.named_parameters(): p.grad = gs[n]",
+    "gs = torch.func.grad(lambda w: F.mse_loss(torch.func.functional_call(net, w, (x,)), "
+    "y))(dict(net.named_parameters()))\n    for n, p in net.named_parameters(): p.grad = gs[n].detach()",
+    "v, pull = torch.func.vjp(lambda w: torch.func.functional_call(net, w, (x,)), {n: p.detach() for n, "
+    "p in net.named_parameters()})\n    gs, = pull(torch.ones_like(v))\n    for n, p in "
+    "net.named_parameters(): p.grad = gs[n]",
 )  # fmt: skip
 CHANGES = (
     "nn.utils.clip_grad_norm_(net.parameters(), 0.5)", "nn.utils.clip_grad_value_(net.parameters(), 0.1)",
     "extra.append(nn.utils.clip_grad_norm_(net.parameters(), 1.0, norm_type=float('inf')))",
-    "for p in weights: p.grad is None or p.grad.mul_(0.5)", "weights[0].grad = None", "weights[-1].grad = torch.ones_like(weights[-1])",
-    "for p in weights:\n        if p.grad is not None: p.grad = p.grad.tanh()", "for p in weights: p.grad is None or p.grad.div_(p.grad.abs().max() + 1e-3)",
-    "extra.append(torch.stack([p.grad.norm() for p in weights if p.grad is not None]).norm())", "weights[0].grad is None or weights[0].grad.zero_()",
-    "extra.append(nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None]))", "nn.utils.clip_grads_with_norm_(weights, 0.4, torch.tensor(0.9))",
-    "for p in weights: p.grad is None or p.grad.copy_(torch.where(p.grad.isnan(), 0, p.grad))", "extra.append(sum(p.grad.sum() for p in weights if p.grad is not None))",
-    "extra.append(nn.utils.parameters_to_vector(weights).sum())", "flat = torch.cat([p.grad.reshape(-1) for p in weights if p.grad is not None]); extra.append(flat.topk(3).values)",
+    "for p in weights: p.grad is None or p.grad.mul_(0.5)", "weights[0].grad = None",
+    "weights[-1].grad = torch.ones_like(weights[-1])",
+    "for p in weights:\n        if p.grad is not None: p.grad = p.grad.tanh()",
+    "for p in weights: p.grad is None or p.grad.div_(p.grad.abs().max() + 1e-3)",
+    "extra.append(torch.stack([p.grad.norm() for p in weights if p.grad is not None]).norm())",
+    "weights[0].grad is None or weights[0].grad.zero_()",
+    "extra.append(nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None]))",
+    "nn.utils.clip_grads_with_norm_(weights, 0.4, torch.tensor(0.9))",
+    "for p in weights: p.grad is None or p.grad.copy_(torch.where(p.grad.isnan(), 0, p.grad))",
+    "extra.append(sum(p.grad.sum() for p in weights if p.grad is not None))",
+    "extra.append(nn.utils.parameters_to_vector(weights).sum())",
+    "flat = torch.cat([p.grad.reshape(-1) for p in weights if p.grad is not None]); "
+    "extra.append(flat.topk(3).values)",
 )  # fmt: skip
 BESIDE = (
-    "with torch.no_grad():\n        for p in weights: p.mul_(0.99)", "with torch.no_grad():\n        for p, a in zip(weights, averages): a.lerp_(p, 0.1)",
-    "for p, a in zip(weights, averages): a.mul_(0.9).add_(p.detach(), alpha=0.1)", "count.add_(1); extra.append(count.clone())",
+    "with torch.no_grad():\n        for p in weights: p.mul_(0.99)",
+    "with torch.no_grad():\n        for p, a in zip(weights, averages): a.lerp_(p, 0.1)",
+    "for p, a in zip(weights, averages): a.mul_(0.9).add_(p.detach(), alpha=0.1)",
+    "count.add_(1); extra.append(count.clone())",
     "for p, a in zip(weights, averages): a.data = a.data * 0.9 + p.data * 0.1", "weights[0].data.clamp_(-0.5, 0.5)",
     "torch._foreach_mul_(averages, 0.5); torch._foreach_add_(averages, [p.detach() for p in weights])",
     "history.copy_(torch.cat([history[1:], loss.detach().reshape(1)])); extra.append(history.mean())",
-    "history[count.item() % 3] = loss.detach(); count.add_(1)", "count += 1", "extra.append(sum(a.sum() for a in averages))",
-    "with torch.no_grad(): weights[0].copy_(weights[0] / weights[0].norm().clamp(min=1))", "swa.update_parameters(net)", "swa.update_parameters(net); extra.append(swa(x).detach().sum())",
-    "with torch.inference_mode(): extra.append(net(x).sum() * 1)", "net.eval(); extra.append(net(x).detach()); net.train()",
-    "weights[0].detach().add_(0.01)", "with torch.no_grad(): weights[-1] -= 0.01 * (weights[-1].grad if weights[-1].grad is not None else 0)",
-    "net.requires_grad_(False); extra.append(net(x).mean()); net.requires_grad_(True)", "opt.param_groups[0]['lr'] = 0.03",
-    "opt.param_groups[0]['lr'] = 0.1 * x.detach().abs().mean()", "opt.zero_grad(set_to_none=False)", "net.zero_grad()", "history.mul_(0.5)", "old = [p.clone() for p in weights]\n    opt.step()\n    extra.append(sum((p - o).abs().sum() for p, o in zip(weights, old)).detach())",
-    "with torch.no_grad():\n        for p in weights:\n            if p.grad is not None: p.add_(p.grad, alpha=-0.05)", "opt2.step()", "opt2.zero_grad(); extra.append(net(x).sum().detach())",
+    "history[count.item() % 3] = loss.detach(); count.add_(1)", "count += 1",
+    "extra.append(sum(a.sum() for a in averages))",
+    "with torch.no_grad(): weights[0].copy_(weights[0] / weights[0].norm().clamp(min=1))",
+    "swa.update_parameters(net)", "swa.update_parameters(net); extra.append(swa(x).detach().sum())",
+    "with torch.inference_mode(): extra.append(net(x).sum() * 1)",
+    "net.eval(); extra.append(net(x).detach()); net.train()", "weights[0].detach().add_(0.01)",
+    "with torch.no_grad(): weights[-1] -= 0.01 * (weights[-1].grad if weights[-1].grad is not None else 0)",
+    "net.requires_grad_(False); extra.append(net(x).mean()); net.requires_grad_(True)",
+    "opt.param_groups[0]['lr'] = 0.03", "opt.param_groups[0]['lr'] = 0.1 * x.detach().abs().mean()",
+    "opt.zero_grad(set_to_none=False)", "net.zero_grad()", "history.mul_(0.5)",
+    "old = [p.clone() for p in weights]\n    opt.step()\n    extra.append(sum((p - o).abs().sum() for p, o "
+    "in zip(weights, old)).detach())",
+    "with torch.no_grad():\n        for p in weights:\n            if p.grad is not None: p.add_(p.grad, "
+    "alpha=-0.05)",
+    "opt2.step()", "opt2.zero_grad(); extra.append(net(x).sum().detach())",
     "torch.nn.utils.vector_to_parameters(torch.nn.utils.parameters_to_vector(weights) * 0.9, weights)",
-    "for b in net.buffers():\n        if b.is_floating_point(): b.mul_(0.9)", "net.load_state_dict({k: v * 0.9 if v.is_floating_point() else v for k, v in net.state_dict().items()})",
+    "for b in net.buffers():\n        if b.is_floating_point(): b.mul_(0.9)",
+    "net.load_state_dict({k: v * 0.9 if v.is_floating_point() else v for k, v in net.state_dict().items()})",
 )  # fmt: skip
 ZERO = (
-    "opt.zero_grad()",
-    "opt.zero_grad()",
-    "opt.zero_grad(set_to_none=False)",
-    "net.zero_grad()",
-    "for p in weights: p.grad = None",
-    "",
-)
+    "opt.zero_grad()", "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "net.zero_grad()",
+    "for p in weights: p.grad = None", "",
+)  # fmt: skip
+RETURNED = (
+    "loss.detach()", "loss.detach()", "loss", "loss.detach(), net(x).detach()", "out", "loss.item()",
+    "loss.detach(), weights[0].detach().clone()", "loss.detach(), [p.grad for p in weights]", "float(loss.detach())",
+)  # fmt: skip
 HEAD = """
 def make(torch, kind):
     nn, F, optim, S = torch.nn, torch.nn.functional, torch.optim, torch.optim.lr_scheduler
-    weight_norm, spectral_norm, orthogonal = nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm, nn.utils.parametrizations.orthogonal
+    of = nn.utils.parametrizations
+    weight_norm, spectral_norm, orthogonal = of.weight_norm, of.spectral_norm, of.orthogonal
     class Twice(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, w):
@@ -123,7 +156,8 @@ def make(torch, kind):
         @staticmethod
         def backward(ctx, g):
             x, w = ctx.saved_tensors
-            return g * w if ctx.needs_input_grad[0] else None, (g * x).sum(0) * ctx.k if ctx.needs_input_grad[1] else None
+            first, second = ctx.needs_input_grad
+            return g * w if first else None, (g * x).sum(0) * ctx.k if second else None
     class Apart(torch.autograd.Function):
         @staticmethod
         def forward(x): return x.sign() * x.abs().sqrt(), x.abs()
@@ -156,7 +190,10 @@ def make(torch, kind):
         def __init__(s, m): super().__init__(); s.m = m
         def forward(s, x): return torch.utils.checkpoint.checkpoint(lambda z: s.m(z).tanh(), x, use_reentrant=False)
     class Gated(nn.Module):
-        def __init__(s): super().__init__(); s.w = nn.Parameter(torch.randn(4, 4)); s.register_buffer('mask', torch.tensor([1., 0., 1., 1.]))
+        def __init__(s):
+            super().__init__()
+            s.w = nn.Parameter(torch.randn(4, 4))
+            s.register_buffer('mask', torch.tensor([1., 0., 1., 1.]))
         def forward(s, x): return x * s.mask + (x @ s.w).sigmoid().detach() * x
     class Counted(nn.Module):
         def __init__(s): super().__init__(); s.register_buffer('n', torch.tensor(0.0))
@@ -169,7 +206,10 @@ def make(torch, kind):
             with torch.no_grad(): s.mean = 0.9 * s.mean + 0.1 * x.mean(0)
             return x - s.mean
     class Frozen(nn.Module):
-        def __init__(s): super().__init__(); s.w = nn.Parameter(torch.randn(4, 4) / 2, requires_grad=False); s.b = nn.Parameter(torch.zeros(4))
+        def __init__(s):
+            super().__init__()
+            s.w = nn.Parameter(torch.randn(4, 4) / 2, requires_grad=False)
+            s.b = nn.Parameter(torch.zeros(4))
         def forward(s, x): return x @ s.w + s.b
     class Half(nn.Module):
         def __init__(s): super().__init__(); s.l = nn.Linear(4, 4)
@@ -195,7 +235,10 @@ def make(torch, kind):
         def __init__(s): super().__init__(); s.l = nn.Linear(4, 4)
         def forward(s, x): return s.l(x).sort(-1)[0].cummax(-1)[0]
     class Codes(nn.Module):
-        def __init__(s): super().__init__(); s.register_buffer('codes', torch.randn(3, 4)); s.register_buffer('used', torch.zeros(3))
+        def __init__(s):
+            super().__init__()
+            s.register_buffer('codes', torch.randn(3, 4))
+            s.register_buffer('used', torch.zeros(3))
         def forward(s, x):
             i = torch.cdist(x, s.codes).argmin(1)
             if s.training:
@@ -207,7 +250,10 @@ def make(torch, kind):
         def __init__(s): super().__init__(); s.a = nn.Linear(4, 4); s.b = nn.Linear(4, 4); s.b.weight = s.a.weight
         def forward(s, x): return s.b(s.a(x).tanh())
     class Raw(nn.Module):
-        def __init__(s): super().__init__(); s.w = nn.ParameterList([nn.Parameter(torch.rand(4)) for _ in range(2)]); s.register_buffer('prev', torch.zeros(4))
+        def __init__(s):
+            super().__init__()
+            s.w = nn.ParameterList([nn.Parameter(torch.rand(4)) for _ in range(2)])
+            s.register_buffer('prev', torch.zeros(4))
         def forward(s, x):
             y = x * s.w[0] + s.prev * s.w[1]
             s.prev.copy_(y.detach().mean(0))
@@ -229,9 +275,8 @@ def text_of(seed: int) -> str:
     layers = [draw.choice(LAYERS) for _ in range(draw.randint(1, 4))]
     optimizer = draw.choice(OPTIMIZERS)
     groups = draw.random() < 0.25
-    weights = (
-        "[{'params': weights[:1], 'lr': 0.02}, {'params': weights[1:], 'weight_decay': 0.1}]" if groups else "weights"
-    )
+    two = "[{'params': weights[:1], 'lr': 0.02}, {'params': weights[1:], 'weight_decay': 0.1}]"
+    weights = two if groups else "weights"
     scheduled = draw.random() < 0.4
     body = [draw.choice(ZERO) if draw.random() < 0.8 else ""]
     body += ["out = net(x)", f"loss = {draw.choice(LOSSES)}", draw.choice(BACKWARD)]
@@ -243,19 +288,7 @@ def text_of(seed: int) -> str:
         body.append("sched.step()")
     for each in draw.sample(BESIDE, draw.choice((0, 0, 1, 1, 2))):
         body.insert(draw.randint(4 if "loss" in each else 2, len(body)), each)
-    returned = draw.choice(
-        (
-            "loss.detach()",
-            "loss.detach()",
-            "loss",
-            "loss.detach(), net(x).detach()",
-            "out",
-            "loss.detach(), weights[0].detach().clone()",
-            "loss.detach(), [p.grad for p in weights]",
-            "float(loss.detach())",
-            "loss.item()",
-        )
-    )
+    returned = draw.choice(RETURNED)
     used = "".join(body)
     lines = [
         HEAD,
@@ -275,6 +308,11 @@ def text_of(seed: int) -> str:
         "    return step, net, dict(averages=averages, count=count, history=history)",
     ]
     return "\n".join(line for line in lines if line.strip())
+
+
+def drawn(size: int, kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random inputs of a step."""
+    return torch.randn(size, 4, dtype=kind), torch.randn(size, 4, dtype=kind)
 
 
 def leaves(found: Any) -> list[Any]:
@@ -308,13 +346,11 @@ def faults(seed: int, tally: Callable[[str], Any] = str) -> Iterator[str]:
     torch.manual_seed(seed + 1)
     try:
         for _ in range(draw.choice((0, 0, 1, 2))):
-            given = torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)
+            given = drawn(4, kind)
             mine(*given), eager(*given)
         trial = make(torch, kind)[0]
-        (
-            trial(torch.randn(4, 4, dtype=kind), torch.randn(4, 4, dtype=kind)),
-            trial(torch.randn(3, 4, dtype=kind), torch.randn(3, 4, dtype=kind)),
-        )
+        for size in (4, 3):
+            trial(*drawn(size, kind))
     except Exception as error:
         tally(f"eager raises: {str(error)[:60]}")
         return
@@ -346,7 +382,7 @@ def steps_compared(
     """What differs from eager in some steps."""
     state: Any = None
     for number, size in enumerate(SIZES):
-        given = tuple(torch.randn(size if dynamic else 4, 4, dtype=net[0].weight.dtype) for _ in range(2))
+        given = drawn(size if dynamic else 4, net[0].weight.dtype)
         try:
             found, state = program.run(given, {}, state)
         except irkit.ContractError:

@@ -13,7 +13,6 @@ from torch import compiler
 from torch.nn.modules import transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lowering.capture.inputs.surroundings import is_users
 from lowering.capture.patches.replaced import replaced_attributes
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
@@ -117,7 +116,7 @@ def own_modes_refused() -> Iterator[None]:
     before = TorchDispatchMode.__enter__
 
     def enter(mode: Any) -> Any:
-        if is_users(type(mode).__module__):
+        if type(mode).__module__.split(".")[0] not in KNOWN:
             raise CaptureError(
                 f"the model enters {type(mode).__name__}, a TorchDispatchMode, below which no capture meets operators",
                 hint="compute without the mode, or by a TorchFunctionMode",
@@ -126,3 +125,7 @@ def own_modes_refused() -> Iterator[None]:
 
     with replaced_attributes((TorchDispatchMode, "__enter__", enter)):
         yield
+
+
+KNOWN = frozenset(("torch", "lowering", "irkit", "passes"))
+"""Packages whose modes are no part of what a model computes."""
