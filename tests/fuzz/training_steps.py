@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 import irkit
 from irkit.errors import IrkitError
@@ -317,7 +318,7 @@ def drawn(size: int, kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 def leaves(found: Any) -> list[Any]:
     """The tensors and numbers of a result."""
-    return [each for each in torch.utils._pytree.tree_leaves(found) if each is not None]
+    return [each for each in pytree.tree_leaves(found) if each is not None]
 
 
 def differ(mine: Any, own: Any, near: float) -> bool:
@@ -347,7 +348,8 @@ def faults(seed: int, tally: Callable[[str], Any] = str) -> Iterator[str]:
     try:
         for _ in range(draw.choice((0, 0, 1, 2))):
             given = drawn(4, kind)
-            mine(*given), eager(*given)
+            mine(*given)
+            eager(*given)
         trial = make(torch, kind)[0]
         for size in (4, 3):
             trial(*drawn(size, kind))
