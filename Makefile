@@ -20,7 +20,7 @@
 #   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
 #                  (90 minutes of one processor; CHECK_ARGS="--jobs 16" for more of them, "--seconds 600" to go on later)
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
-#   make fuzz-traced  FUZZ_PROGRAMS random programs captured in one run, against eager at other sizes and data
+#   make fuzz-traced  FUZZ_PROGRAMS random programs captured in one run, against eager at other sizes and data; steps of training
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make fuzz-evaluated  the evaluator against ONNX Runtime, on the same graphs, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
@@ -162,6 +162,7 @@ fuzz-traced: $(READY)
 	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS)
 	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS) --wide
 	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS) --further
+	$(BIN)/python -m tests.fuzz.training_steps $(FUZZ_PROGRAMS)
 
 rules: $(READY)
 	$(BIN)/python -m tests.tables.rules

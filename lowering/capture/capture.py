@@ -351,7 +351,7 @@ def traced(
         metas = metas_of_program(program)
         guards = with_divisors(found.guards, found.range_constraints, metas, heard.divisors)
         found = attrs.evolve(found, numbers=by_name, parameters=call.parameters, guards=guards)
-        found = with_notes(found, module, [*notes, *Begun().in_words(heard.changed)])
+        found = with_notes(found, module, [*notes, *heard.drawn, *Begun().in_words(heard.changed)])
         found, asked = with_lines(found, heard), heard.questions
         refuse_lost(() if options.dynamo else found.guards, found.graph_module)
         found = widen_sizes(found, request, asked) if options.widen else refuse_zeros(found, asked)

@@ -27,6 +27,7 @@ from lowering.capture.guards.guards import (
 from lowering.capture.in_order import InOrder
 from lowering.capture.inputs.calls import Call, flat_signature
 from lowering.capture.inputs.contents import keep_unchanged
+from lowering.capture.inputs.drawing import DRAWN, OUTSIDE, SEED, generator_kept
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
 from lowering.capture.patches.kept_sizes import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing
@@ -237,6 +238,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     with ExitStack() as stack:
         stack.enter_context(patch_torch(occasion))  # first: it lets one thread at a time at the module
         changes = stack.enter_context(keep_unchanged(request.module))
+        by_python = stack.enter_context(generator_kept())
         if call.is_variable:
             stack.enter_context(flat_signature(request.module, call))
         # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
@@ -256,8 +258,17 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         )
         raised.refuse(occasion.heard)
         found = carried_out(program)
+        drawn = lines_of_draws(found) if torch.default_generator.initial_seed() != SEED else ()
     occasion.heard.changed.extend(changes)
+    occasion.heard.drawn.extend((*map(DRAWN.format, drawn), *map(OUTSIDE.format, by_python)))
     return found, occasion.heard
+
+
+def lines_of_draws(program: ExportedProgram) -> dict[str, None]:
+    """The lines of a model that draw random numbers by torch."""
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    random = [node for node in calls if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())]
+    return dict.fromkeys(line_of(trace_of(node)) for node in random)
 
 
 def for_torch(request: Request) -> Any:

@@ -3,12 +3,9 @@ Numbers that a model draws from a seed of its own stand here, too."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-import numpy as np
 import sympy
 import torch
 from torch.utils import _pytree as pytree
@@ -18,6 +15,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.capture.guards.rounds import Below, always_in_rounds
+from lowering.capture.inputs.drawing import SEED
 from lowering.direct.meta_device.arguments import lying_as
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
@@ -196,44 +194,6 @@ def bound_around(tracer: Tracer, symbol: Any, *, numbers: bool = False) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- numbers that are drawn
-
-
-SEED = 0x5EED_0F_1DE4
-"""What torch's generator is seeded with while a model is run, which tells whether the model seeds it."""
-
-DRAWN = "random numbers are drawn anew in each call, not from the seed of the model, at {}"
-"""The note of draws that hang on a seed that the model sets, or on a generator of its own."""
-
-
-OUTSIDE = "numbers of {} are those that were drawn at the export: draw by torch for other ones in each call"
-"""The note of draws by Python's or NumPy's generator of all, which torch cannot see."""
-
-
-@contextmanager
-def generator_kept(torch_alone: bool = False) -> Iterator[list[str]]:
-    """A block in which torch's generator of random numbers is seeded with SEED; afterwards it is as it was before, and
-    so are those of Python and NumPy, which what runs `torch_alone` does not ask. It is
-    given the list of those two that were asked for numbers, which is empty before."""
-    drawn: list[str] = []
-    python, numpy = (None, None) if torch_alone else (random.getstate(), np.random.get_state(legacy=False))
-    held = None if numpy is None else held_numbers(numpy)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(SEED)
-        try:
-            yield drawn
-        finally:
-            if python is not None and random.getstate() != python:
-                random.setstate(python)
-                drawn.append("random")
-            if numpy is not None and held_numbers(np.random.get_state(legacy=False)) != held:
-                np.random.set_state(numpy)
-                drawn.append("numpy.random")
-
-
-def held_numbers(state: Any) -> tuple[Any, ...]:
-    """The state of NumPy's generator of all in a form that can be compared."""
-    inner = {key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in state["state"].items()}
-    return state["bit_generator"], inner, state.get("has_gauss"), state.get("gauss")
 
 
 def seeded_draw(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -23,12 +23,12 @@ from lowering.capture.guards.guards import Fixed
 from lowering.capture.guards.questions import Taken
 from lowering.capture.inputs.calls import as_module, name_of
 from lowering.capture.inputs.contents import keep_unchanged
+from lowering.capture.inputs.drawing import generator_kept
 from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
 from lowering.capture.patches.arrays_of_sizes import OF_NUMPY
 from lowering.capture.patches.table import Deed, Occasion, patch_torch
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
-from lowering.direct.data import generator_kept
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH

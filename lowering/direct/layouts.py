@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
@@ -288,11 +289,18 @@ def points_near(tracer: Tracer, bent: Sequence[Any], small: int | None = None) -
     hints = tracer.asked.hints
     ends = {int(each) for size in bent for each in size.atoms(sympy.Integer)}
     ends |= {hints[s.name] for size in bent for s in dims.symbols_of(size) if s.name in hints}
-    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, small or SMALL)))
+    near = sorted({size + step for size in ends for step in (-1, 0, 1)} | set(range(2, small or first_large(bent))))
     names = dict.fromkeys(s.name for size in bent for s in dims.symbols_of(size) if s.name in hints)
     near = [size for size in near if 2 <= size <= LARGE]
     one = [{name: size} for name in names for size in near if size != hints[name]]
     return one + [{a: size, b: size} for a, b in combinations(names, 2) for size in near]
+
+
+def first_large(bent: Sequence[Any]) -> int:
+    """From which size on none is looked at for itself: quotients of quotients grow late."""
+    quotients: set[Any] = {each for size in bent for each in size.atoms(dims.FloorDiv, dims.Mod)}
+    divisors = [int(each.args[1]) for each in quotients if each.args[1].is_Integer]
+    return min(max(FAR, 4 * math.prod(divisors)), MOST_NEAR) if quotients else SMALL
 
 
 def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
@@ -304,9 +312,9 @@ def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
             yield told
 
 
-SMALL, FAR, LARGE, FEW = 7, 30, 1 << 16, 3
-"""Below which sizes are looked at, beside those around others, and where some have another answer; above which none is;
-and of how many it is said that a name has not this size."""
+SMALL, FAR, MOST_NEAR, LARGE, FEW = 7, 30, 200, 1 << 16, 3
+"""Below which sizes are looked at, beside those around others, and where some have another answer, or quotients are
+met; above which none is; and of how many it is said that a name has not this size."""
 
 MOST, MOST_POINTS = 4, 8
 """Of how many sizes all are tried together, and how many points are refused, one by one, that are not 0 and 1 alone."""

@@ -242,6 +242,7 @@ def require(
     symbols = met.symbols()
     if met.hangs_on_others():
         tracer.unproven = True
+        at_smallest(met, symbols if len(symbols) == 1 else ())  # of several none may be another by itself
         return
     for dim in computed_dims(met):
         at_least_in_all(met, dim)
@@ -335,12 +336,13 @@ def relate(met: Elsewhere) -> None:
     if equal_sizes(met, True):
         return
     if met.hangs_on_others():
-        tracer.asked.untold(f"{met.func} takes sizes under a condition of torch's that is not known")
-        tracer.others.update({s.name: tracer.asked.hints[s.name] for s in symbols})
+        at_smallest(met, symbols if len(symbols) == 1 else ())
+        if met.broken(tracer.others):
+            tracer.asked.untold(f"{met.func} takes sizes under a condition of torch's that is not known")
     else:
         for symbol in symbols:
             met.fix(symbol)
-            tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
+    tracer.others.update({s.name: tracer.asked.hints[s.name] for s in symbols})
 
 
 def alone(met: Elsewhere) -> None:
@@ -564,9 +566,7 @@ def equal_sizes(met: Elsewhere, numbers: bool = False) -> bool:
         sizes = dict(tracer.others)
         for symbol, other in some:
             sizes[symbol.name] = other if type(other) is int else number(other, sizes)
-        try:
-            met.told(sizes)
-        except Refused:
+        if not met.taken(sizes):
             continue
         swaps = {} if stretches(met.func) else {s: o for s, o in some if is_symbol(o)}
         if swaps and not tracer.asked.assumed and all({s.name, o.name} <= tracer.named for s, o in swaps.items()):

@@ -32,6 +32,7 @@ from lowering.capture.guards.answers import holds
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
+from lowering.capture.inputs.drawing import DRAWN, OUTSIDE, generator_kept
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.torch_settings import RECORDS
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
@@ -40,7 +41,6 @@ from lowering.capture.patches.kept_sizes import Shape
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
-from lowering.direct.data import DRAWN, OUTSIDE, generator_kept
 from lowering.direct.equal_modules import reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered

@@ -183,6 +183,15 @@ class Traced(torch.Tensor):
         """How many bytes its elements take, which torch tells of plain sizes only."""
         return self.numel() * self.element_size()
 
+    @property
+    def _version(self) -> Any:  # type: ignore[override]
+        """Raises LoweringError: torch counts no writes into tensors without numbers."""
+        what = "the model asks how often a tensor was written"
+        raise LoweringError(what, source=self.tracer.line(), hint="use capture='torch.export'")
+
+    def __copy__(self) -> Any:
+        return self.detach()  # another tensor, in the same memory
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tracer = next(each.tracer for each in leaves((args, kwargs or {})) if isinstance(each, Traced))

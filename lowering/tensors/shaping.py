@@ -204,7 +204,10 @@ def add_rows(x: Value, places: Value, size: Dim, axis: int) -> Value:
 
 def iota(size: Dim) -> Value:
     """0, 1, ... size - 1 as int64."""
-    return op.Range(ints_scalar(0), dim_scalar(size), ints_scalar(1))
+    made = op.Range(ints_scalar(0), dim_scalar(size), ints_scalar(1))
+    return (
+        made if dims.same(made.shape[0], size) is True else reshape(made, (size,))
+    )  # of n - 3 there are max(0, n - 3)
 
 
 def up_to(numbers: Value, most: Dim, wrong: Value | None = None) -> Value:

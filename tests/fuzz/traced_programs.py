@@ -44,7 +44,7 @@ DYNAMIC: Sequence[dict[str, Any]] = (
 ALONE = "eager alone finds a place out of range"
 OUT_OF_RANGE = (
     "is out of bounds for dimension", "index out of range in self", "self indexing axis dim should be",
-    "INDICES element is out of DATA bounds",
+    "INDICES element is out of DATA bounds", "storage offset 0, and itemsize",
 )  # fmt: skip
 """Places out of range among the data are no condition of the contract: they fail where what is found there is used."""
 

@@ -291,7 +291,10 @@ def aten_narrow(self: Value, dim: int, start: Dim | Value, length: Dim) -> Value
         part = op.Slice(self, first, op.Add(first, shape_vector((length,), *binders((length,), self))), [at])
         return reshape(part, (*self.shape[:at], length, *self.shape[at + 1 :]))  # there is no part of another length
     begin = place_of(start, self.shape[at])
-    return aten_slice(self, at, begin, dims.add(begin, length))
+    part = aten_slice(self, at, begin, dims.add(begin, length))
+    if not any(map(dims.is_fresh, dims.symbols_of(part.shape[at]))):
+        return part
+    return reshape(part, (*self.shape[:at], length, *self.shape[at + 1 :]))  # torch refuses a part of another length
 
 
 def aten_unbind(self: Value, dim: int = 0, *, expected: Any = None) -> list[Value]:

@@ -75,7 +75,7 @@ class Noted:
     none, as each call does before it adds to them; which ones are `spent` by a step; who `gained` one. `zeros` are
     gradients that the first call has none of, `rates` what some optimizers begin with, by the optimizer and the number
     of a group, `schedules` what sets rates. Optimizers, in words, make a step `early`, of such zeros, or at another
-    rate than that, `rated`."""
+    rate than that, `rated`; `firsts` has what groups held when they made a step for the first time."""
 
     zeros: Mapping[int, torch.Tensor]
     rates: Mapping[tuple[int, int], Any]
@@ -85,6 +85,7 @@ class Noted:
     gained: set[int] = attrs.field(factory=set)
     early: list[str] = attrs.field(factory=list)
     rated: list[str] = attrs.field(factory=list)
+    firsts: dict[tuple[int, int], dict[str, Any]] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -104,6 +105,7 @@ class Noted:
         """What comes before a step of an optimizer."""
         name = type(optimizer).__name__
         for number, group in enumerate(optimizer.param_groups):
+            self.firsts.setdefault((id(optimizer), number), dict(group))
             with_gradients = [p for p in group["params"] if p.grad is not None]
             self.spent.update((id(p), p.grad) for p in with_gradients)
             has_state = not isinstance(optimizer, SGD) or group["momentum"] or group["weight_decay"]

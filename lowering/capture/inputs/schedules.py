@@ -26,7 +26,9 @@ STEPS = 10_000
 class Schedule:
     """A scheduler with what it sets after each number of steps: `tables` has these numbers by group, name, and place
     in a tuple (-1 for a number by itself). `count` is how many steps were made, as a tensor. `refusal` says why there
-    is no table; empty where there is one. `first` is where the scheduler itself was, `given` what it has set last."""
+    is no table; empty where there is one. `first` is where the scheduler itself was, `given` what it has set last, and
+    `overwritten` what of that the model had set to something else when it made another step: most schedulers go on from
+    what they find."""
 
     scheduler: Any
     count: torch.Tensor
@@ -34,6 +36,7 @@ class Schedule:
     refusal: str = ""
     first: Any = None
     given: dict[tuple[int, str], Any] = attrs.field(factory=dict)
+    overwritten: set[tuple[int, str]] = attrs.field(factory=set)
 
     @classmethod
     def of(cls, scheduler: Any, others: Sequence[Any] = ()) -> Schedule:
@@ -81,6 +84,8 @@ class Schedule:
                 hint="make the steps of the scheduler outside, and give the learning rate as an argument: "
                 "optimizer.param_groups[0]['lr'] = rate",
             )
+        groups = self.scheduler.optimizer.param_groups
+        self.overwritten.update(key for key, value in self.given.items() if groups[key[0]].get(key[1]) is not value)
         self.count.add_(1)
         self.stand()
 
@@ -101,6 +106,7 @@ def last_epoch(scheduler: Any) -> int | None:
 def begin_schedules(schedules: Sequence[Schedule]) -> None:
     """Makes the steps of schedulers be looked up, and the numbers of the first one stand where they belong."""
     for each in schedules:
+        each.overwritten.clear()
         if not each.refusal:
             each.stand()
         each.scheduler.step = each.step

@@ -12,6 +12,7 @@ import torch
 
 from irkit.errors import StaleError
 from lowering.capture.inputs.contents import Contents, containers_of
+from lowering.capture.inputs.surroundings import STEP_HOOKS
 from lowering.capture.inputs.variables import is_filled
 
 MISSING = object()
@@ -20,8 +21,6 @@ PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 PARTS = ("_parameters", "_buffers", "_modules", *HOOKS, "_backward_hooks", "_backward_pre_hooks")
 """The dicts of a module whose contents its forward and its gradients use."""
-STEP_HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-"""The dicts of an optimizer whose contents its steps use."""
 REMEMBERED = frozenset(("max_seq_len_cached",))
 """What models note of the calls so far: the length that rotations are scaled for."""
 CONFIGURATION = "config"

@@ -46,6 +46,8 @@ BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 """Types of functions of Python's own, which may be of an object: `append = names.append`."""
 APART = (Optimizer, LRScheduler)
 """What training changes, which is looked at by itself."""
+STEP_HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+"""Where an optimizer has what is called before and after its steps."""
 TABLES = ("_parameters", "_buffers", "_modules")
 """Where a module has its own parts."""
 OURS = ("lowering.", "irkit.", "passes.", "sympy.", "torch.fx.", "torch._")
@@ -91,12 +93,13 @@ class Surroundings:
                 for n in leading_names(held)
                 if type(v := held[n]) not in INERT and (type(v) not in CONTAINERS or v)
             ]
-        walk.go(pending)
+        tables = [table for each in held_by for table in (each._parameters, each._buffers)]
+        own = list(chain.from_iterable(map(dict.values, tables)))
+        walk.go(pending + [("", hook) for each in own if each is not None for hook in hooks_of(each)])
         contents = [(name, each, copy_of(each)) for name, each in walk.contents]
         misses = [(each, each.cache_info().misses) for each in walk.remembering]
-        tables = [table for each in held_by for table in (each._parameters, each._buffers)]
-        own = set(map(id, chain.from_iterable(map(dict.values, tables))))
-        tensors = {key: each for key, each in walk.tensors.items() if key not in own}
+        known = set(map(id, own))
+        tensors = {key: each for key, each in walk.tensors.items() if key not in known}
         names = {key: name for key, (name, _) in tensors.items() if name}
         drawing = [(name, each, held_state(each)) for name, each in walk.drawing]
         classes = [(each, frozenset(vars(each))) for each in walk.classes]
@@ -163,7 +166,8 @@ ENTERED = {"forward", "__call__"}
 @attrs.define(eq=False)
 class Walk:
     """What is met on the way from a module. `known` has the identities of dicts and lists that are looked at elsewhere,
-    `used` the names in the code of the functions, and `methods` those of classes that no name led to yet."""
+    `used` the names in the code of the functions, `methods` those of classes that no name led to yet, and `hooks` those
+    of tensors that were not followed yet."""
 
     known: Collection[int]
     seen: set[int] = attrs.field(factory=set)
@@ -176,6 +180,7 @@ class Walk:
     tensors: dict[int, tuple[str, torch.Tensor]] = attrs.field(factory=dict)
     used: set[str] = attrs.field(factory=ENTERED.copy)
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
+    hooks: list[tuple[str, Any]] = attrs.field(factory=list)
 
     def go(self, pending: list[tuple[str, Any]]) -> None:
         """Follows all that some objects reach, each by what it is called."""
@@ -186,6 +191,8 @@ class Walk:
                 inside = [(name, each)] if type(each) in TENSORS else self.inside(name, each)
                 pending += [(n, held) for n, held in inside if self.leads_on(n, held)]
             if not pending:
+                pending, self.hooks = self.hooks, []
+            if not pending:
                 pending += [(path, each) for path, name, each in self.methods if name in self.used]
                 self.methods = [each for each in self.methods if each[1] not in self.used]
 
@@ -194,6 +201,7 @@ class Walk:
         kind = type(value)
         if kind in TENSORS:
             self.tensors.setdefault(id(value), (name.strip("."), value))
+            self.hooks += [("", hook) for hook in hooks_of(value)]
             return False
         return kind not in INERT
 
@@ -208,7 +216,8 @@ class Walk:
             return [(f"{name}.__self__" if name else "", each.__self__)]
         if isinstance(each, APART):
             self.training.append(each)
-            return [("", held) for held in vars(each).values() if isinstance(held, APART)]
+            hooks = [hook for name in STEP_HOOKS for hook in vars(each).get(name, {}).values()]
+            return [("", held) for held in (*vars(each).values(), *hooks) if isinstance(held, (*APART, *FUNCTIONS))]
         if kind in CONTAINERS:
             if kind is dict and "__builtins__" in each:
                 return ()  # the names of a module of Python: functions lead to those that they use
@@ -300,6 +309,12 @@ DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 PLAIN_OBJECTS = (types.SimpleNamespace, threading.local, UserDict, UserList, ChainMap, Queue)
 """Types of Python's library whose objects hold what others put there."""
+
+
+def hooks_of(tensor: torch.Tensor) -> Iterator[Any]:
+    """What is called as a tensor gets its gradient."""
+    for held in (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)):
+        yield from held.values() if held else ()
 
 
 def arguments_of(function: types.FunctionType) -> tuple[str, ...]:

@@ -180,7 +180,7 @@ def training_state_kept(
         begun.optimizers += [
             type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)
         ]
-        begun.settings += set_by_hand(settings, () if training is None else training.schedules)
+        begun.settings += set_by_hand(settings, () if training is None else training.schedules, noted.firsts)
         begun.gradients, begun.flags = leaves.put_back(noted, used)
         for each, contents, first in zip(found, states, before, strict=True):
             for key in [key for key in each.state if key not in first]:
@@ -231,17 +231,38 @@ def settings_of(optimizer: Optimizer) -> dict[tuple[int, str], Any]:
 
 
 def set_by_hand(
-    settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Iterable[Schedule]
-) -> Iterator[str]:
-    """The numbers of optimizers, in words, that are others than before, and that no schedule has set."""
+    settings: Sequence[tuple[Optimizer, Mapping[tuple[int, str], Any]]], schedules: Sequence[Schedule],
+    firsts: Mapping[tuple[int, int], Mapping[str, Any]],
+) -> Iterator[str]:  # fmt: skip
+    """The numbers of optimizers, in words, that are others than before, and that no schedule has set. A tensor, or what
+    data or sizes tell, is none where it was there when its group made a step for the first time, as in `firsts`: each
+    call sets it before it uses it."""
     scheduled = {(id(each.scheduler.optimizer), *key): value for each in schedules for key, value in each.given.items()}
+    overwritten = {(id(each.scheduler.optimizer), *key) for each in schedules for key in each.overwritten}
     for optimizer, before in settings:
         for key, value in settings_of(optimizer).items():
             plain = value if isinstance(value, (tuple, list)) else (value,)
             numbers = all(type(each) in (int, float) for each in plain)
             known = scheduled.get((id(optimizer), *key))
-            if value is not known if known is not None else numbers and value != before.get(key, value):
+            was, first = before.get(key, MISSING), firsts.get((id(optimizer), key[0]), {}).get(key[1], MISSING)
+            if known is not None:
+                another = value is not known or (id(optimizer), *key) in overwritten
+            elif numbers:
+                another = value != was
+            else:
+                another = is_told(value, was) and not is_told(first, was)
+            if another:
                 yield f"{key[1]} of {type(optimizer).__name__}"
+
+
+def is_told(value: Any, before: Any) -> bool:
+    """Whether a setting holds a tensor, or a number that data or sizes tell, that is none of those before."""
+    now, then = (held if isinstance(held, (tuple, list)) else (held,) for held in (value, before))
+    return any(isinstance(each, VARYING) and not any(each is other for other in then) for each in now)
+
+
+MISSING = object()
+VARYING = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 FEW = 4

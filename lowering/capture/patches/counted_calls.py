@@ -1,6 +1,7 @@
 """What hangs on how many calls there were: the running statistics of `BatchNorm(momentum=None)`, torch's averages of
 models, and steps of `RAdam`, `ASGD` and `Adafactor`. Torch makes a number of the count, or decides by it, or by what
-the weights are; here the count is state, as it is, and each step is computed by the same operators."""
+the weights are, or, in `GradScaler`, the gradients; here the count is state, as it is, and each step is computed by the
+same operators."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.amp.grad_scaler import GradScaler
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import AveragedModel, get_swa_avg_fn
 
@@ -25,7 +27,7 @@ Method = Callable[..., Any]
 def calls_counted() -> Iterator[None]:
     """A block in which the count of what is averaged, or of steps, is that of each call."""
     kinds = (_BatchNorm, "forward", with_counted_batches(_BatchNorm.forward)), (AveragedModel, "update_parameters", add)
-    with replaced_attributes(*kinds, *OF_OPTIMIZERS):
+    with replaced_attributes(*kinds, *OF_OPTIMIZERS, *OF_SCALERS):
         yield
 
 
@@ -158,3 +160,55 @@ OF_OPTIMIZERS = tuple(
     )
 )  # fmt: skip
 """What of torch's optimizers decides by the count, or by numbers out of weights, and what stands for it."""
+
+
+# ---------------------------------------------------------------------------------------------- scaled gradients
+
+
+def unscale_gradients(gradients: Sequence[torch.Tensor], found: torch.Tensor, factor: torch.Tensor) -> None:
+    """Gradients times a factor; `found` becomes 1 where one of them is infinite or NaN."""
+    for each in gradients:
+        found.copy_(torch.maximum(found, each.isfinite().logical_not().any().to(found.dtype)))
+        each.mul_(factor.to(each.dtype))
+
+
+def update_scale(
+    scale: torch.Tensor, count: torch.Tensor, found: torch.Tensor, more: float, less: float, interval: int
+) -> torch.Tensor:
+    """The scale, less where something was `found`, else more after as many steps as `interval`, which are counted."""
+    skipped = found > 0
+    grows = (count + 1 == interval).logical_and(skipped.logical_not())
+    grown = scale * more
+    larger = torch.where(grows.logical_and(grown.isfinite()), grown, scale)
+    count.copy_(torch.where(skipped.logical_or(grows), torch.zeros_like(count), count + 1))
+    return scale.copy_(torch.where(skipped, scale * less, larger))
+
+
+def step_unless_found(self: Any, optimizer: Any, known: Any, *args: Any, **kwargs: Any) -> Any:
+    """A step of an optimizer, of which nothing is left where a gradient was infinite or NaN."""
+    found = sum(known["found_inf_per_device"].values())
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    held = [each for kept in optimizer.state.values() for each in kept.values() if isinstance(each, torch.Tensor)]
+    before = [(each, each.detach().clone()) for each in (*weights, *held)]
+    made = optimizer.step(*args, **kwargs)
+    with torch.no_grad():
+        for each, content in before:
+            each.copy_(torch.where(torch.as_tensor(found) > 0, content, each))
+    return made
+
+
+def refuse_to_begin(*_: Any) -> None:
+    """Raises CaptureError for a GradScaler that has no scale yet."""
+    raise CaptureError(
+        "the GradScaler begins with the first loss that it scales, and each call of the program would be the first",
+        hint="make a step before, or call scaler.scale(torch.ones(()))",
+    )
+
+
+OF_SCALERS = (
+    (torch, "_amp_foreach_non_finite_check_and_unscale_", unscale_gradients),
+    (torch, "_amp_update_scale_", update_scale),
+    (GradScaler, "_maybe_opt_step", step_unless_found),
+    (GradScaler, "_lazy_init_scale_growth_tracker", refuse_to_begin),
+)
+"""What of `GradScaler` decides by what gradients hold, and what stands for it."""

@@ -11,7 +11,10 @@ from typing import Any
 import torch
 from torch import compiler
 from torch.nn.modules import transformer
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from lowering.capture.patches.replaced import replaced_attributes
+from lowering.errors import CaptureError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
 
 
@@ -104,3 +107,25 @@ def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         setattr(torch.jit, "is_tracing", before)  # noqa: B010
+
+
+@contextmanager
+def own_modes_refused() -> Iterator[None]:
+    """A block in which a model that enters a TorchDispatchMode of the user's is refused: operators are met above it,
+    and what it makes of them would be lost."""
+    before = TorchDispatchMode.__enter__
+
+    def enter(mode: Any) -> Any:
+        if type(mode).__module__.split(".")[0] not in KNOWN:
+            raise CaptureError(
+                f"the model enters {type(mode).__name__}, a TorchDispatchMode, below which no capture meets operators",
+                hint="compute without the mode, or by a TorchFunctionMode",
+            )
+        return before(mode)
+
+    with replaced_attributes((TorchDispatchMode, "__enter__", enter)):
+        yield
+
+
+KNOWN = frozenset(("torch", "lowering", "irkit", "passes"))
+"""Packages whose modes are no part of what a model computes."""

@@ -85,10 +85,19 @@ def trapezoids(y: Tensor, gaps: Any, dim: int, reduced: Callable[..., Tensor]) -
         return torch.sum(y, dim, dtype=y.dtype)
     kinds = [each.dtype for each in (y, gaps) if isinstance(each, Tensor)]
     torch._check(torch.bool not in kinds, lambda: "trapezoid: numbers are wanted")
+    if reduced is torch.sum and not isinstance(gaps, Tensor):
+        return (torch.sum(y, dim) - both_ends(y, dim) * 0.5) * gaps  # as torch does it, by which infinite ends are NaN
     pairs = torch.ops.aten.slice(y, dim, 0, -1) + torch.ops.aten.slice(y, dim, 1)
     if isinstance(gaps, Tensor):
         return reduced(pairs * gaps, dim) / 2.0
     return (gaps / 2.0) * reduced(pairs, dim)
+
+
+def both_ends(y: Tensor, dim: int) -> Tensor:
+    """The sum of the first element and the last along a dimension; of none, 0."""
+    if type(y.shape[dim]) is int:
+        return y.select(dim, 0) + y.select(dim, -1)
+    return torch.sum(torch.cat((torch.ops.aten.slice(y, dim, 0, 1), torch.ops.aten.slice(y, dim, -1)), dim), dim)
 
 
 def gaps_of(y: Tensor, x: Tensor, dim: int) -> Tensor:

@@ -269,9 +269,11 @@ TABLE: tuple[Patch, ...] = (
             "the steps of torch.optim.RAdam and ASGD",
             "max and min in torch.optim._adafactor",
             "torch.optim.LBFGS._gather_flat_grad",
+            "torch._amp_foreach_non_finite_check_and_unscale_, torch._amp_update_scale_",
+            "GradScaler._maybe_opt_step, GradScaler._lazy_init_scale_growth_tracker of torch.amp",
         ),
-        "how many batches, models or steps there were is made a number, or asked, where it is another in each call; "
-        "LBFGS loops by numbers",
+        "how many batches, models or steps there were, or whether a gradient is infinite, is made a number, or asked, "
+        "where it is another in each call; LBFGS loops by numbers",
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: calls_counted(),
@@ -299,6 +301,14 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.exports and at.dynamo,
         lambda at: settings.write_assertions(),
+    ),
+    Patch(
+        "own_modes_refused",
+        ("torch.utils._python_dispatch.TorchDispatchMode.__enter__",),
+        "operators are met above the modes of a model, and what these make of them would be lost",
+        "2.13",
+        lambda at: at.exports or at.deed == "direct",
+        lambda at: settings.own_modes_refused(),
     ),
     Patch(
         "compiled_afresh",

@@ -78,13 +78,14 @@ class Question:
 class Heard:
     """What a model asked of sizes while it was traced, what it divided by, with the line that did, the line of each
     condition that was left to run time, by torch's expression, and what torch refused to answer the model, which may
-    have caught that, with its line, and what the model `changed` of itself, in words."""
+    have caught that, with its line, and what the model `changed` of itself and what it has `drawn`, in words."""
 
     questions: list[Question] = attrs.field(factory=list)
     divisors: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
     deferred: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
     raised: list[tuple[Exception, traceback.FrameSummary | None]] = attrs.field(factory=list)
     changed: list[str] = attrs.field(factory=list)
+    drawn: list[str] = attrs.field(factory=list)
 
 
 @contextmanager

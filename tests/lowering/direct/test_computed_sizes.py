@@ -90,3 +90,16 @@ def test_a_computed_dimension_is_the_number_beside_it() -> None:
             torch.testing.assert_close(found, expected)
             taken += 1
     assert taken > 5
+
+
+def test_a_factor_of_as_many_rows_as_are_left_is_captured() -> None:
+    """There were max(0, n - 3) places beside n - 3 rows, and a loop over matrices that had no size."""
+
+    def factor(x: torch.Tensor) -> torch.Tensor:
+        rest = x.split([3, len(x) - 3])[1]
+        return torch.linalg.cholesky(rest @ rest.mT + torch.eye(rest.shape[0]))
+
+    program = irkit.to_onnx(factor, (torch.randn(7, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    for size in (3, 4, 5, 9):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(program(x), factor(x), rtol=1e-3, atol=1e-4)

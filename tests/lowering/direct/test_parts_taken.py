@@ -117,3 +117,38 @@ def test_a_function_of_the_models_own_is_no_list() -> None:
 
     with pytest.raises(IrkitError, match="was to vary"):
         irkit.to_onnx(lambda x: list(x)[0], (torch.randn(5, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+
+
+AFTERWARDS: dict[str, Function] = {
+    "unfold": lambda x: x.split(2)[-1].unfold(0, 2, 2),
+    "of three": lambda x: x.chunk(3)[1].unfold(0, 2, 1),
+    "linear": lambda x: torch.nn.functional.linear(x.split(2)[-1][:, :3], torch.ones(2, 3)),
+    "largest": lambda x: x.chunk(3)[-1].max(0).values,
+    "a row": lambda x: x.split(3)[-1][1],
+    "with another": lambda x: x.split(2)[-1] + x[:2],
+    "a product": lambda x: x.split(3)[-1] @ x.mT,
+}
+
+
+@pytest.mark.parametrize("name", AFTERWARDS)
+def test_what_operators_require_of_the_sizes_of_a_part_is_kept(name: str) -> None:
+    """Of a last part torch takes sizes that hang on how many there are, and of its other sizes what it takes of all."""
+    function = AFTERWARDS[name]
+    given = {"dynamic_shapes": ({0: "n", 1: "m"},), "capture": "direct"}
+    program = irkit.to_onnx(function, (torch.randn(12, 3),), **given)
+    answered = 0
+    for n, m in itertools.product((1, 2, 3, 4, 5, 6, 7, 9), (1, 2, 3, 4)):
+        x = torch.randn(n, m)
+        try:
+            expected = function(x)
+        except (RuntimeError, IndexError):
+            with pytest.raises(IrkitError):
+                program(x)
+            continue
+        try:
+            found = program(x)
+        except irkit.ContractError:
+            continue
+        torch.testing.assert_close(found, expected)
+        answered += 1
+    assert answered

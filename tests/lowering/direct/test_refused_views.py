@@ -85,3 +85,36 @@ def test_whether_a_part_is_a_view_is_asked_at_sizes_that_other_sizes_must_follow
         torch.testing.assert_close(program(*given), model(*given))
     with pytest.raises(irkit.ContractError):
         program(torch.randn(2, 4), torch.randn(1, 3))
+
+
+HALVES: dict[str, Model] = {
+    "half of half": lambda x: x[:-1][: (len(x) - 1) // 2][::2].view(-1),
+    "a quarter": lambda x: x[: len(x) // 4][::2].view(-1),
+    "a tenth": lambda x: x[: (len(x) + 9) // 10][::2].view(-1),
+    "a quarter of a third": lambda x: x[: len(x) // 3][::4].view(-1),
+    "shared, of a tenth": lambda x: x[: (len(x) + 9) // 10][::2].reshape(-1).mul_(2) * 0 + x.sum(),
+}
+
+
+@pytest.mark.parametrize("rows", [4, 13])
+@pytest.mark.parametrize("name", HALVES)
+def test_a_view_of_quotients_of_sizes_is_for_those_that_torch_takes(name: str, rows: int) -> None:
+    """Where the second row comes hangs on the divisors."""
+    model = HALVES[name]
+    try:
+        program = irkit.to_onnx(model, (torch.randn(rows, 3),), dynamic_shapes=ROWS, capture="direct")
+    except irkit.IrkitError:
+        return
+    for other in (0, 1, 2, 3, 5, 7, 8, 9, 12, 20, 21, 22, 45):
+        x = torch.randn(other, 3)
+        try:
+            expected = model(x.clone())
+        except RuntimeError:
+            with pytest.raises(irkit.IrkitError):
+                program(x)
+            continue
+        try:
+            found = program(x.clone())
+        except irkit.ContractError:
+            continue
+        torch.testing.assert_close(found, expected)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import irkit
 
@@ -89,3 +92,24 @@ def test_dropout_that_is_off_draws_nothing() -> None:
     program = irkit.to_onnx(model, (torch.ones(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
     assert not any("drawn anew" in note for note in program.report.notes)
     torch.testing.assert_close(program(torch.zeros(2, 4)), model(torch.zeros(2, 4)))
+
+
+SEEDED: dict[str, Any] = {
+    "torch": (lambda x: torch.manual_seed(3) and x + torch.rand(3), "not from the seed of the model"),
+    "dropout": (lambda x: torch.manual_seed(3) and F.dropout(x, 0.5), "not from the seed of the model"),
+    "none": (lambda x: x + torch.rand(3), ""),
+    "Python's": (lambda x: x * random.random(), "numbers of random are those"),
+    "NumPy's": (lambda x: x * float(np.random.rand()), "numbers of numpy.random are those"),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_by_torch_export_a_seed_of_the_model_and_other_generators_are_told(name: str) -> None:
+    """Torch's own generator, and the others, stand afterwards where they stood."""
+    function, note = SEEDED[name]
+    example = torch.randn(4, 3)
+    before = torch.random.get_rng_state(), random.getstate()
+    program = irkit.to_onnx(function, (example,), dynamic_shapes=({0: "n"},), capture="torch.export")
+    told = [each for each in program.report.notes if "drawn" in each]
+    assert (note in told[0] if note else not told) and len(told) == bool(note)
+    assert torch.equal(torch.random.get_rng_state(), before[0]) and random.getstate() == before[1]

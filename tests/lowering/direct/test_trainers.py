@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import irkit
+from lowering.errors import CaptureError
 
 POINTS = (4, 5, 3, 7)
 
@@ -183,6 +184,129 @@ def test_a_rate_that_a_step_sets_by_hand_is_told() -> None:
     assert trainer.optimizer.param_groups[0]["lr"] == 0.05
 
 
+def after_each_gradient(net: torch.nn.Module, kept: list[Any]) -> Callable[[], None]:
+    """Optimizers, one for each weight, that make their steps while gradients are computed."""
+    optimizers = {p: torch.optim.SGD([p], lr=0.1, momentum=0.9) for p in net.parameters()}
+
+    def stepping(parameter: Any) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in net.parameters():
+        parameter.register_post_accumulate_grad_hook(stepping)
+    return lambda: None
+
+
+def counting_gradients(net: torch.nn.Module, kept: list[Any]) -> Callable[[], None]:
+    """An optimizer behind hooks that keep what they see."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+    for parameter in net.parameters():
+        parameter.register_hook(lambda gradient: kept.append(gradient) or gradient * 0.5)
+
+    def finish() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return finish
+
+
+def of_steps(net: torch.nn.Module, kept: list[Any]) -> Callable[[], None]:
+    """An optimizer whose own hook makes a step of another one."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    inner = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    optimizer.register_step_post_hook(lambda *_: inner.step())
+    optimizer.register_step_post_hook(lambda held, *_: kept.append(held.param_groups[0]["params"][0].sum()))
+
+    def finish() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return finish
+
+
+@pytest.mark.parametrize("make", [after_each_gradient, counting_gradients, of_steps])
+def test_an_optimizer_that_only_hooks_lead_to_is_found(make: Any) -> None:
+    """The step names none of them; what they keep is state, and theirs is as before."""
+
+    def stepping() -> tuple[Any, list[Any]]:
+        torch.manual_seed(0)
+        net, kept = torch.nn.Linear(4, 2), list[Any]()
+        finish = make(net, kept)
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            loss = torch.nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            finish()
+            return loss.detach(), net.weight.detach().clone()
+
+        return step, kept
+
+    (mine, kept), (eager, _) = stepping(), stepping()
+    x, y = torch.randn(3, 4), torch.randn(3, 2)
+    program = irkit.to_onnx(mine, (x, y), dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    assert not kept
+    state: Any = None
+    for size in (3, 2, 5):
+        x, y = torch.randn(size, 4), torch.randn(size, 2)
+        found, state = program.run((x, y), {}, state)
+        torch.testing.assert_close(found, eager(x, y), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine(x, y)[0], stepping()[0](x, y)[0])
+
+
+RATES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "an input": lambda x, rate: rate,
+    "computed": lambda x, rate: x.abs().mean() * rate,
+    "a number of data": lambda x, rate: x.abs().mean().item(),
+    "a number of sizes": lambda x, rate: 0.3 / (x.shape[0] + 1),
+}
+
+
+@pytest.mark.parametrize("key", ["lr", "own"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", RATES)
+def test_a_rate_of_tensors_is_told_where_the_next_call_would_use_it(name: str, first: bool, key: str) -> None:
+    """Set before the step of an optimizer, each call sets it anew."""
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+
+    def step(x: torch.Tensor, y: torch.Tensor, rate: torch.Tensor) -> Any:
+        group = optimizer.param_groups[0]
+        if first:
+            group[key] = RATES[name](x, rate)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        if not first:
+            group[key] = RATES[name](x, rate)
+        return loss.detach()
+
+    example = torch.randn(3, 4), torch.randn(3, 2), torch.tensor(0.1)
+    program = irkit.to_onnx(step, example, dynamic_shapes=({0: "n"}, {0: "n"}, None), capture="direct")
+    told = f"sets {key} of SGD, and the program does not"
+    assert any(told in note for note in program.report.notes) is not first
+    assert optimizer.param_groups[0].get(key) in (0.05, None)
+
+
+@pytest.mark.parametrize("rate", [0.3, "computed"])
+def test_a_rate_that_a_step_sets_beside_its_schedule_is_told(rate: Any) -> None:
+    """Most schedules go on from the rate that they find."""
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def step(x: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] = x.abs().mean() if rate == "computed" else rate
+        schedule.step()
+        return net.weight.detach().clone()
+
+    program = irkit.to_onnx(step, (torch.randn(3, 4),), capture="direct")
+    assert any("sets lr of SGD, and the program does not" in note for note in program.report.notes)
+
+
 def test_a_rate_that_a_schedule_sets_is_no_note() -> None:
     program = irkit.to_onnx(Trainer(), (torch.randn(3, 4), torch.randn(3, 2)), capture="direct")
     assert not any("lr of" in note for note in program.report.notes)
@@ -233,3 +357,46 @@ def test_another_way_at_a_batch_of_one_stays_refused() -> None:
     program = irkit.to_onnx(Counting(), (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
     with pytest.raises(irkit.ContractError, match=r"n = 1|n is 1"):
         program(torch.randn(1, 4))
+
+
+@pytest.mark.parametrize("clips", [True, False])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_a_scaler_of_gradients_leaves_out_steps_as_in_eager(kind: Any, clips: bool) -> None:
+    """Its scale grows after two steps; one with an infinite gradient makes it half as large, and changes nothing."""
+
+    def stepping() -> Any:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 2)
+        optimizer = kind(net.parameters(), lr=0.1, **({"momentum": 0.9} if kind is torch.optim.SGD else {}))
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+        scaler.scale(torch.ones(()))
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(net(x), y)
+            scaler.scale(loss).backward()
+            if clips:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach(), net.weight.detach().clone(), torch.tensor(scaler.get_scale())
+
+        return step, scaler
+
+    (mine, scaler), (eager, _) = stepping(), stepping()
+    given = torch.randn(3, 4), torch.randn(3, 2)
+    program = irkit.to_onnx(mine, given, dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    assert scaler.get_scale() == 4.0
+    state: Any = None
+    for number, size in enumerate((3, 2, 5, 4, 3, 2)):
+        x, y = torch.randn(size, 4), torch.randn(size, 2)
+        x[0, 0] = float("inf") if number == 2 else 1.0
+        found, state = program.run((x, y), {}, state)
+        torch.testing.assert_close(found, eager(x, y), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_a_scaler_that_has_not_begun_is_refused() -> None:
+    net, scaler = torch.nn.Linear(4, 2), torch.amp.GradScaler("cpu")
+    with pytest.raises(CaptureError, match="begins with the first loss"):
+        irkit.to_onnx(lambda x: scaler.scale(net(x).sum()), (torch.randn(3, 4),), capture="direct")
