@@ -143,7 +143,7 @@ def run(
         how = (keep_sizes, at_once, for_tracer, varying, stops)
         tracer = tracer_for(request, sizes, outside, how, trial, training)
         try:
-            found = run_once(tracer, request, sizes, known, trial, likes, training)
+            found = run_once(request, sizes, known, tracer, trial, likes, training)
         except Unequal:
             likes = Likes()
             continue
@@ -168,7 +168,7 @@ def run(
 
 
 def run_once(
-    tracer: Tracer, request: Request, sizes: Mapping[str, int], known: Registrations, trial: Trial | None,
+    request: Request, sizes: Mapping[str, int], known: Registrations, tracer: Tracer, trial: Trial | None,
     likes: Likes, training: Training,
 ) -> Run:  # fmt: skip
     """One run with its tracer, in which modules are `likes` of one another."""
