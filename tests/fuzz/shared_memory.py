@@ -21,8 +21,10 @@ from irkit.errors import ContractError, IrkitError
 from tests.support.written_functions import function_of
 
 HELD = (
-    "{v} * 1", "{v}", "{v}[:1]", "{v} + 1", "y[-1:]", "{v}.flip(0)", "z + {v}[:1]", "{v}.view(-1)", "{v}[:]",
+    "{v} * 1", "{v}", "{v}[:1]", "{v} + 1", "y[-1:]", "{v}.flip(0)", "z + {v}[:1]", "{v}.view(-1)", "{v}[:]", "w",
 )  # fmt: skip
+NAMES = "yyyzzzw"
+"""Two names that are drawn often, and a third one: what two may each share with it, they may share."""
 TESTS = ("n[0] > 1", "y.sum() > 5", "z.sum() > 3")
 LOOPS = ("n.tolist()", "range(n.shape[0])", "range(int(n.min()))")
 EXAMPLE = (torch.arange(1.0, 5.0), torch.tensor([2, 1]))
@@ -45,11 +47,11 @@ def program(seed: int) -> str:
         yield from (f"    {line}" for line in block(depth + 1, number, draw.randint(1, 3)))
 
     def statement(depth: int, number: str) -> Iterator[str]:
-        name, kind = draw.choice("yz"), draw.random()
+        name, kind = draw.choice(NAMES), draw.random()
         if kind < 0.25:
             yield f"{name}.add_({draw.choice(['1', number])})"
         elif kind < 0.45:
-            yield f"{name} = {draw.choice(HELD).format(v=draw.choice('yz'))}"
+            yield f"{name} = {draw.choice(HELD).format(v=draw.choice(NAMES))}"
         elif kind < 0.55:
             yield f"{name}[0] = {draw.choice(['3.0', 'z.sum()', 'y[-1]'])}"
         elif kind < 0.65:
@@ -62,11 +64,18 @@ def program(seed: int) -> str:
             yield from within(f"for k in {draw.choice(LOOPS)}:", depth, "k")
             if draw.random() < 0.5:
                 yield from ("out = []", "for k in n.tolist():", f"    out.append({draw.choice(['y[:1]', 'z * k'])})")
-                yield from (f"{draw.choice('yz')}.mul_(2)", "c = c + torch.cat(out).sum()")
+                yield from (f"{draw.choice(NAMES)}.mul_(2)", "c = c + torch.cat(out).sum()")
         else:
             yield "y = y + 1"
 
-    lines = ["y = x * 2", "z = y[:1]", "c = x.sum() * 0", *block(0, "2", draw.randint(3, 6)), "return y, z, c"]
+    lines = [
+        "y = x * 2",
+        "z = y[:1]",
+        "w = y",
+        "c = x.sum() * 0",
+        *block(0, "2", draw.randint(3, 6)),
+        "return y, z, w, c",
+    ]
     return "def f(x, n):\n" + "".join(f"    {line}\n" for line in lines)
 
 
