@@ -14,7 +14,7 @@ import torch
 
 from lowering.control_flow.values import Outer, user_line
 from lowering.direct.functions.arrays import Array
-from lowering.direct.tensors import Group, Memory, Traced
+from lowering.direct.tensors import Group, Memory, Traced, nothing_to_settle
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -159,8 +159,8 @@ class Left:
         def leaf(memory: Memory) -> Leaf:
             for role in memory.roles:
                 if role not in made:
-                    others = (each for each, _ in role[0].others(memory))
-                    made[role] = tuple(dict.fromkeys(known.get(id(each), each) for each in (memory, *others)))
+                    every = [*((memory,) if role[1] else ()), *(each for each, _ in role[0].others(memory))]
+                    made[role] = tuple(dict.fromkeys(known.get(id(each), each) for each in every))
             own = known.get(id(memory), memory)
             return Leaf(own, tuple(made[role] for role in memory.roles), id(memory) in known)
 
@@ -187,8 +187,7 @@ class Left:
         """(what memories a tensor of the body may have, that of the result) for each tensor."""
         tensors = memories_of([result])
         level = len(tensors) == len(self.leaves)
-        pairs = zip(self.leaves, tensors, strict=True) if level else product(self.leaves, tensors)
-        yield from pairs
+        yield from zip(self.leaves, tensors, strict=True) if level else product(self.leaves, tensors)
 
 
 @attrs.define(eq=False)
@@ -209,15 +208,27 @@ class Arrivals:
                     found.setdefault(key, cls(places)).results[own] = settle
         return [*found.values()]
 
-    def join(self, around: Iterable[Memory]) -> None:
+    def join(self, around: Sequence[Memory]) -> None:
         """Says of the results that they may be each memory of these around the body."""
+        alone = [memory for memory in around if not any(mutual for _, mutual in memory.roles)]
+        if len(alone) == 1:
+            alone[0].opened()
+        elif alone:
+            group = Group()
+            for memory in alone:
+                group.add(memory, nothing_to_settle, mutual=False)
+            self.enter(group)
         roles: dict[Group, bool] = {}
         for memory in around:
-            for group, mutual in memory.opened():
+            for group, mutual in memory.roles:
                 roles[group] = mutual or roles.get(group, False)
         for group, mutual in roles.items():
-            for own, settle in self.results.items():
-                group.add(own, settle, mutual)
+            self.enter(group, mutual)
+
+    def enter(self, group: Group, mutual: bool = True) -> None:
+        """Puts the results into a group."""
+        for own, settle in self.results.items():
+            group.add(own, settle, mutual)
 
 
 def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[Any] = ()) -> None:
@@ -228,13 +239,15 @@ def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[A
     outer: dict[Place, list[Memory]] = {}
     within = defaultdict[Place, list[Arrivals]](list)
     for each in Arrivals.of(left, results):
+        around: dict[Memory, None] = {}
         for place in dict.fromkeys(origin for own in each.places for origin in carried.get(own, (own,))):
             if place not in outer:
                 memories = [place] if isinstance(place, Memory) else memories_of([first[place]])
                 outer[place] = [memory for memory in memories if memory.depth <= depth]
-            each.join(outer[place])
+            around |= dict.fromkeys(outer[place])
             if not outer[place]:
                 within[place].append(each)
+        each.join([*around])
     link_within(within.values())
 
 

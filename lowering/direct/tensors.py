@@ -103,12 +103,14 @@ class Group:
     group that it is not in: then it may be one of those, for what is taken of it, while none of them is it."""
 
     members: dict[Memory, Member] = attrs.field(factory=dict)
+    came: int = 0
 
     def add(self, memory: Memory, settle: Callable[[], None], mutual: bool = True) -> None:
         """Puts a memory into the group."""
         known = self.members.get(memory)
         if known is None or (mutual and not known.mutual):
-            self.members[memory] = Member(len(self.members), settle, mutual)
+            self.came += 1
+            self.members[memory] = Member(self.came, settle, mutual)
         if known is None and self not in memory.groups:
             memory.groups.append(self)
 

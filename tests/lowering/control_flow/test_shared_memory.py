@@ -457,7 +457,7 @@ def test_links_between_many_tensors_of_one_memory_are_one_record(
     """One for each two of them took gigabytes for a list of two thousand."""
     told: list[Any] = []
     add = Group.add
-    monkeypatch.setattr(Group, "add", lambda *args: (told.append(1), add(*args)))
+    monkeypatch.setattr(Group, "add", lambda *args, **more: (told.append(1), add(*args, **more)))
     counts = []
     for rows in (6, 12):
         told.clear()
