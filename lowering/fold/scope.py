@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import sympy
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from irkit.build import const, shape_vector
@@ -25,6 +25,7 @@ from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.errors import LoweringError
 from lowering.fold.memory import storage
+from lowering.fold.memory.in_front import InFront
 from lowering.fold.memory.storage import Location
 from lowering.fold.registry import Registry, by_operator
 from lowering.records.options import ExportOptions
@@ -91,9 +92,9 @@ class Scope:
     5.3 us for each write, half of it for the map and half for the record, where a write takes 0.05: 7 % of the 73 us
     in which a node is lowered.
 
-    `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
-    `binders` what binds each data-dependent symbol (by its content where the flag says so), `numbers` the float64
-    scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
+    `env` holds what nodes are, `fronts` what graphs have in front of their writes, `places` where the tensors live that
+    some node writes, `store` what those hold now; `binders` what binds each data-dependent symbol (by its content where
+    the flag says so), `numbers` the float64 scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
     user's line, `checks` what the program asserts of its data; `deciding` the operands that each of torch's symbols of
     data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one. Lowering
     is recursive, since nodes have bodies and decompositions, which are graphs: `lower` is the fold itself, which
@@ -104,6 +105,7 @@ class Scope:
     sizes: Sizes
     options: Options
     env: dict[Node, Any] = attrs.field(factory=dict)
+    fronts: dict[Graph, InFront] = attrs.field(factory=dict)
     bases: Mapping[Any, Node] = attrs.field(factory=dict)
     places: dict[Node, Location] = attrs.field(factory=dict)
     store: dict[Node, Value] = attrs.field(factory=dict)
