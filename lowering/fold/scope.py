@@ -92,14 +92,14 @@ class Scope:
     5.3 us for each write, half of it for the map and half for the record, where a write takes 0.05: 7 % of the 73 us
     in which a node is lowered.
 
-    `env` holds what nodes are, `fronts` what graphs have in front of their writes, `places` where the tensors live that
-    some node writes, `store` what those hold now; `binders` what binds each data-dependent symbol (by its content where
-    the flag says so), `numbers` the float64 scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
-    user's line, `checks` what the program asserts of its data; `deciding` the operands that each of torch's symbols of
-    data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one. Lowering
-    is recursive, since nodes have bodies and decompositions, which are graphs: `lower` is the fold itself, which
-    `graph_within` calls; None where no FX graph is lowered at all. `around` has a body know a number that data tells
-    around it.
+    `env` holds what nodes are, `fronts` what graphs have in front of their writes, `places` where the tensors live
+    that some node writes, `store` what those hold now; `binders` what binds each data-dependent symbol (by its
+    content where the flag says so), `numbers` the float64 scalars that those stand for which are no integers;
+    `guards` what decompositions assumed of torch's sizes, with the user's line, `checks` what the program asserts of
+    its data; `deciding` the operands that each of torch's symbols of data was taken out of; `closed` says that the
+    graph is the body of a branch or a loop, or part of one. Lowering is recursive, since nodes have bodies and
+    decompositions, which are graphs: `lower` is the fold itself, which `graph_within` calls; None where no FX graph
+    is lowered at all. `around` has a body know a number that data tells around it.
     """
 
     sizes: Sizes
