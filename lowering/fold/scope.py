@@ -42,7 +42,7 @@ class Options:
     of other domains on the example's numbers.
     `reached` hears of each question that the example answers, before it does; `decides` says whether code decides now
     whose ways at other sizes are to be branches; `declined` hears of the line that makes what no program has, before
-    that is refused."""
+    that is refused; `learned` gives what captures that ended at a question learned under a key, or else something."""
 
     registry: Registry
     strict: bool = False
@@ -54,13 +54,14 @@ class Options:
     reached: Callable[[Any], None] | None = None
     decides: Callable[[], bool] | None = None
     declined: Callable[[str], None] | None = None
+    learned: Callable[[Any, Any], Any] | None = None
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
         """What the options of an export say of lowering. Raises LoweringError for converters of no operator."""
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
-        hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined")]
+        hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined", "learned")]
         inner = (asked.live, asked.gradients, asked.kernels or {})
         return cls(registry, asked.strict, told, asked.copy, *inner, *hearing)
 
