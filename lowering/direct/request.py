@@ -59,11 +59,11 @@ class Deciding:
 
 @attrs.define(eq=False)
 class Kept:
-    """The globals of code in which runs of a model keep sizes, since one before them made numbers of some there:
-    `first` ended it, and `chosen` are the sizes."""
+    """The globals of code in which runs of a model keep sizes, if they keep `any`, since one before them made numbers
+    of some there, and of which: `chosen` are these sizes."""
 
     places: list[Any] = attrs.field(factory=list)
-    first: BaseException | None = None
+    any: bool = False
     chosen: set[Any] = attrs.field(factory=set)
 
     @classmethod
@@ -75,7 +75,7 @@ class Kept:
 
     def emptied(self) -> list[Any]:
         """The places, to be kept no longer: a run came to its end, by ways that a further decision may change."""
-        places, self.places, self.first, self.chosen = self.places, [], None, set()
+        places, self.places, self.any, self.chosen = self.places, [], False, set()
         return places
 
 

@@ -272,17 +272,18 @@ def run_keeping(ran: Ran, varying: frozenset[str], kept: Kept) -> tuple[Run, lis
     the first such number, and the next keeps sizes there; where that makes a number of the same one all the same, runs
     end where one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
     stops = True
+    first: BaseException | None = None
     while True:
         how = {"varying": varying, "stops": stops}
         try:
-            found = ran.anew(**how) if kept.first is None else ran.keeping(kept.places, **how)
+            found = ran.keeping(kept.places, **how) if kept.any else ran.anew(**how)
             if kept.chosen.isdisjoint(found.tracer.asked.fixed):
                 return found, kept.emptied()
         except (Chosen, Taken) as told:
             if isinstance(told, Chosen):
                 kept.chosen.add(told.size)
             if all(told.code is not place for place in kept.places):
-                kept.first = kept.first or told
+                first, kept.any = first or told, True
                 kept.places.append(told.code)
                 continue
             if not kept.chosen:
@@ -290,14 +291,14 @@ def run_keeping(ran: Ran, varying: frozenset[str], kept: Kept) -> tuple[Run, lis
         except Alike:
             raise
         except Exception as error:
-            if kept.first is None and OF_NUMPY.search(str(error)):
-                kept.first = error
+            if not kept.any and OF_NUMPY.search(str(error)):
+                first, kept.any = error, True
                 continue
-            if kept.first is None:
+            if not kept.any:
                 raise
-            if not kept.chosen:
-                raise kept.first  # noqa: B904 - without the sizes kept that is what the model does
-        kept, stops = Kept(), False
+            if not kept.chosen and first is not None:
+                raise first  # noqa: B904 - without the sizes kept that is what the model does
+        kept, first, stops = Kept(), None, first is None and not kept.chosen
 
 
 def top_of(known: Range) -> int:
