@@ -1,6 +1,6 @@
 """Models of the zoo, exported for plain ONNX and for ONNX Runtime's own operators, and compared with eager at several
-sizes: all of transformers' captured directly, and by torch.export a sample of these and of the layers of torch.nn, since it
-runs a large model up to eight times. `make models` runs all of them at every size by both ways."""
+sizes: all of transformers' captured directly, and by torch.export, which runs a large model up to eight times, a sample
+of these and of torch.nn's layers. `make models` runs all of them at every size by both ways."""
 
 from __future__ import annotations
 
