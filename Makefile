@@ -200,6 +200,7 @@ fuzz-conditions: $(READY)
 fuzz-control-flow: $(READY)
 	$(BIN)/python -m tests.fuzz.control_programs $(or $(CONTROL_FLOW_ARGS),500)
 	$(BIN)/python -m tests.fuzz.shared_memory $(or $(CONTROL_FLOW_ARGS),500)
+	$(BIN)/python -m tests.fuzz.shared_memory $(firstword $(CONTROL_FLOW_ARGS) 500) moves
 	$(BIN)/python -m tests.fuzz.equal_layers $(or $(CONTROL_FLOW_ARGS),500)
 	$(BIN)/python -m tests.fuzz.taken_elements $(firstword $(CONTROL_FLOW_ARGS) 500)
 

@@ -23,7 +23,7 @@ from lowering.control_flow.bodies import (
 )
 from lowering.control_flow.ragged import GrowingList, followed_lists, longer_list, others_refused, twin_of
 from lowering.control_flow.rows import GrownList
-from lowering.control_flow.shared_memory import Left, link_alike, link_results, memories_around, refuse_twice
+from lowering.control_flow.shared_memory import Left, link_results, linked_alike, memories_around, refuse_twice
 from lowering.control_flow.values import (
     Grows,
     Mismatch,
@@ -135,8 +135,8 @@ class Branches(Carrier):
             begin_attributes(self.attributes, self.kept, self.operands, inside)
             copied = [each for each in (*self.places.values(), *self.kept) if each is not None]
             both = [*inside, *(each.copy for each in copied)], [*self.operands.found, *(e.original for e in copied)]
-            link_alike(*both)
-            result = bound(*given)
+            with linked_alike(*both):
+                result = bound(*given)
             after = end_attributes(self.attributes, self.kept)
         found = list(result) if self.names else [result]
         by_name = {self.params[place]: each for place, each in self.places.items()}
@@ -160,7 +160,7 @@ class Branches(Carrier):
         found = [copies.get(id(each), each) for each in found]
         every = [self.operands.outside(each, inside) for each in (*found, *contents, *after)]
         around = memories_around(*both)
-        self.left.append([Left.of(name, each, around) for name, each in zip(self.every(), every, strict=True)])
+        self.left.append(Left.every(self.every(), every, around))
         return every
 
     def appended(self, place: int, elements: Sequence[Any]) -> list[Any]:

@@ -44,9 +44,9 @@ from lowering.control_flow.shared_memory import (
     Left,
     forget,
     left_by_round,
-    link_alike,
     link_results,
     link_unrun,
+    linked_alike,
     memories_of,
     origins_of,
     refuse_twice,
@@ -388,8 +388,8 @@ class Loop(Carrier):
             begin_attributes(self.attributes, self.kept, Operands(), ())
             held = [self.copies.get(i, each) for i, each in enumerate(values) if i not in self.rows]
             first = [each for i, each in enumerate(self.around) if i not in self.rows]
-            link_alike([*inside, *held], [*self.operands.found, *first])
-            found = list(step(*given[:count]))
+            with linked_alike([*inside, *held], [*self.operands.found, *first]):
+                found = list(step(*given[:count]))
             found += end_attributes(self.attributes, self.kept)
         for place, each in self.places.items():
             if place not in self.rows:

@@ -80,11 +80,12 @@ def rewritten(function: Callable[..., Any]) -> RewrittenFunction:
 @attrs.frozen(eq=False)
 class Rewriting:
     """The decisions of a model that are rewritten so far; `loops` are those among them, and those that were, which are
-    a `for` over a size."""
+    a `for` over a size. `memory` has what captures learned that ended where a further one was reached."""
 
     chosen: Callable[[Site], bool]
     sites: tuple[Site, ...] = ()
     loops: tuple[Site, ...] = ()
+    memory: dict[Any, Any] = attrs.field(factory=dict)
 
     def reached(self, condition: Any) -> None:
         """Is told that the model decides: by data where `condition` is None, or hangs on data; by sizes otherwise, of
@@ -96,6 +97,10 @@ class Rewriting:
         site = site_here(self.chosen, loops=not of_data)
         if site is not None and site not in self.sites:
             raise Reached(site, is_loop=site.opens or not (of_data or site.counts))
+
+    def learned(self, key: Any, new: Any) -> Any:
+        """What was learned under a key; `new`, from now on, where nothing was."""
+        return self.memory.setdefault(key, new)
 
     def decides(self) -> bool:
         """Whether code that is rewritten decides now, as the frames tell."""

@@ -3,7 +3,9 @@ writes both where it writes one. A program has copies; so what is written then a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import combinations, product
 from typing import Any
 
@@ -12,7 +14,7 @@ import torch
 
 from lowering.control_flow.values import Outer, user_line
 from lowering.direct.functions.arrays import Array
-from lowering.direct.tensors import Memory, Traced
+from lowering.direct.tensors import Group, Memory, Traced, nothing_to_settle
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
@@ -57,13 +59,6 @@ def memories_around(inside: Sequence[Any], around: Sequence[Any]) -> dict[int, M
     return found
 
 
-def link(one: Memory, other: Memory, what: str) -> None:
-    """Says of two memories that they may be one: where one is written, the other must not be read after that."""
-    if one is not other:
-        one.linked.append((other, refusal(what)))
-        other.linked.append((one, refusal(what)))
-
-
 def refusal(what: str) -> Callable[[], None]:
     """What raises CaptureError where memory is read that may have been written by another name."""
 
@@ -78,43 +73,74 @@ def refusal(what: str) -> Callable[[], None]:
     return refuse
 
 
-def may_be_one(one: Memory, other: Memory) -> bool:
-    """Whether two memories are one, or are linked."""
-    return one is other or any(each is other for each, _ in one.linked)
-
-
 def forget(value: Any, name: str) -> None:
     """Says of a variable that a loop wrote in place, and then gave another tensor, that its own must not be read: how
     often it was written before that, only the rounds tell."""
-    for memory in memories_of([value]):
-        for each, settle in ((memory, refusal(name)), *memory.linked):
-            if each.name:
-                settle()
-            each.stale.append(settle)
+    own = refusal(name)
+    found = dict.fromkeys(memories_of([value]), own)
+    met: set[tuple[Group, bool]] = set()
+    for memory in tuple(found):
+        for group, mutual in memory.roles:
+            if (group, mutual) not in met:
+                met.add((group, mutual))
+                found |= {other: settle for other, settle in group.others(memory) if other not in found}
+    for memory, settle in found.items():
+        if memory.name:
+            settle()
+        memory.stale.append(settle)
 
 
-def link_alike(inside: Sequence[Any], around: Sequence[Any]) -> None:
-    """Links stand-ins and copies of what shares its memory around a body: what one is written, the other would be."""
-    pairs = [
-        (one.handle.memory, other.handle.memory)
-        for each, own in zip(inside, around, strict=True)
-        for one, other in zip(tensors_of(each), tensors_of(own), strict=False)
-    ]
-    for one, first in pairs:
-        first.linked.append((one, refusal("a tensor")))  # for what is taken of that in the body
-    for (one, first), (two, second) in combinations(pairs, 2):
-        if may_be_one(first, second):
-            link(one, two, "a tensor")
+@contextmanager
+def linked_alike(inside: Sequence[Any], around: Sequence[Any]) -> Iterator[None]:
+    """A block, a body, in which stand-ins and copies of what shares its memory around it are linked: what one is
+    written, the other would be. What is taken in it of a tensor around it may be one of these, too."""
+    settle, stand_ins = refusal("a tensor"), defaultdict[Memory, dict[Memory, None]](dict)
+    for each, own in zip(inside, around, strict=True):
+        for one, other in zip(tensors_of(each), tensors_of(own), strict=False):
+            stand_ins[other.handle.memory][one.handle.memory] = None
+    alike = defaultdict[Group, Group](Group)
+    for first, ones in stand_ins.items():
+        for group, mutual in first.roles:
+            for one in ones:
+                alike[group].add(one, settle, mutual)
+    held = [(first, Group()) for first in stand_ins]
+    for first, group in held:
+        for one in stand_ins[first]:
+            group.add(one, settle)
+        first.groups.append(group)
+    try:
+        yield
+    finally:
+        for first, group in held:
+            first.groups.remove(group)
 
 
 def link_element(element: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
     """An element of a list, of which the same is said with the tensor that holds them all, and what that has links
     to."""
     if type(element) is Traced and type(whole) is Traced:
-        own, memory = element.handle.memory, whole.handle.memory
-        for other in dict.fromkeys((memory, *(each for each, _ in memory.linked))):
-            link(own, other, "an element of a list")
+        element.handle.memory.join(whole.handle.memory, refusal("an element of a list"))
     return element
+
+
+# ---------------------------------------------------------------------------------------------- what a body leaves
+
+
+@attrs.frozen(eq=False)
+class Leaf:
+    """What memories a tensor of a result may have: its `own`, and for each of its groups those `beside`, which is one
+    object for all tensors of the group. `known` says whether its own is one around the body, or that of a variable."""
+
+    own: Place
+    beside: tuple[tuple[Place, ...], ...]
+    known: bool
+
+    @property
+    def origins(self) -> list[tuple[Any, tuple[Place, ...]]]:
+        """The places where its memory may come from, by keys. What is linked with what is known around a body, is so
+        around it."""
+        own = ((True, self.own), (self.own,))
+        return [own] if self.known else [own, *(((False, id(places)), places) for places in self.beside)]
 
 
 @attrs.frozen(eq=False)
@@ -123,46 +149,138 @@ class Left:
     the body, or around it where that is known, or of a variable that a loop carries."""
 
     name: str
-    leaves: tuple[tuple[Place, ...], ...]
+    leaves: tuple[Leaf, ...]
 
     @classmethod
-    def of(cls, name: str, value: Any, known: Mapping[int, Place]) -> Left:
-        """Of a result; `known` has what memories of the body stand for, by their identity."""
-        found = ((each, *(other for other, _ in each.linked)) for each in memories_of([value]))
-        return cls(name, tuple(tuple({id(m): known.get(id(m), m) for m in every}.values()) for every in found))
+    def every(cls, names: Sequence[str], values: Sequence[Any], known: Mapping[int, Place]) -> list[Left]:
+        """Of all results; `known` has what memories of the body stand for, by their identity."""
+        made: dict[tuple[Group, bool], tuple[Place, ...]] = {}
+
+        def leaf(memory: Memory) -> Leaf:
+            for role in memory.roles:
+                if role not in made:
+                    every = [*((memory,) if role[1] else ()), *(each for each, _ in role[0].others(memory))]
+                    made[role] = tuple(dict.fromkeys(known.get(id(each), each) for each in every))
+            own = known.get(id(memory), memory)
+            return Leaf(own, tuple(made[role] for role in memory.roles), id(memory) in known)
+
+        return [cls(name, tuple(map(leaf, memories_of([value])))) for name, value in zip(names, values, strict=True)]
 
     @property
     def places(self) -> list[Place]:
         """Those of all tensors."""
-        return [place for places in self.leaves for place in places]
+        groups = {id(places): places for each in self.leaves for places in each.beside}
+        return [*dict.fromkeys([each.own for each in self.leaves] + [p for places in groups.values() for p in places])]
 
     @property
-    def memories(self) -> set[int]:
-        """The memories among them, by identity."""
-        return {id(each) for each in self.places if isinstance(each, Memory)}
+    def memories(self) -> set[Memory]:
+        """The memories among them."""
+        return {each for each in self.places if isinstance(each, Memory)}
 
-    def made(self, result: Any) -> Iterator[tuple[str, tuple[Place, ...], Memory]]:
-        """(name, memories that a tensor of the body may have, that of the result) for each tensor."""
+    @property
+    def origins(self) -> list[Place]:
+        """The places where the memory of its tensors may come from."""
+        found = dict(each for leaf in self.leaves for each in leaf.origins)
+        return [*dict.fromkeys(place for places in found.values() for place in places)]
+
+    def made(self, result: Any) -> Iterator[tuple[Leaf, Memory]]:
+        """(what memories a tensor of the body may have, that of the result) for each tensor."""
         tensors = memories_of([result])
         level = len(tensors) == len(self.leaves)
-        pairs = zip(self.leaves, tensors, strict=True) if level else product(self.leaves, tensors)
-        yield from ((self.name, places, own) for places, own in pairs)
+        yield from zip(self.leaves, tensors, strict=True) if level else product(self.leaves, tensors)
+
+
+@attrs.define(eq=False)
+class Arrivals:
+    """The results whose memory may come from the same `places`, each with what refuses it."""
+
+    places: Sequence[Place]
+    results: dict[Memory, Callable[[], None]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, left: Sequence[Left], results: Sequence[Any]) -> list[Arrivals]:
+        """Those of the results of bodies."""
+        found: dict[Any, Arrivals] = {}
+        for each, result in zip(left, results, strict=True):
+            settle = refusal(each.name)
+            for leaf, own in each.made(result):
+                for key, places in leaf.origins:
+                    found.setdefault(key, cls(places)).results[own] = settle
+        return [*found.values()]
+
+    def join(self, around: Sequence[Memory]) -> None:
+        """Says of the results that they may be each memory of these around the body."""
+        alone = [memory for memory in around if not any(mutual for _, mutual in memory.roles)]
+        if len(alone) == 1:
+            alone[0].opened()
+        elif alone:
+            group = Group()
+            for memory in alone:
+                group.add(memory, nothing_to_settle, mutual=False)
+            self.enter(group)
+        roles: dict[Group, bool] = {}
+        for memory in around:
+            for group, mutual in memory.roles:
+                roles[group] = mutual or roles.get(group, False)
+        for group, mutual in roles.items():
+            self.enter(group, mutual)
+
+    def enter(self, group: Group, mutual: bool = True) -> None:
+        """Puts the results into a group."""
+        for own, settle in self.results.items():
+            group.add(own, settle, mutual)
 
 
 def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[Any] = ()) -> None:
     """Links the results of bodies with the memory around these that they may share, and with one another where they
     shared memory within; `first` is what a loop carried before it."""
-    made = [each for one, result in zip(left, results, strict=True) for each in one.made(result)]
     depth = next((len(each.tracer.frames) for result in results for each in tensors_of(result)), 0)
-    for name, places, own in made:
-        for place in places:
-            around = [place] if isinstance(place, Memory) else memories_of([first[place], results[place]])
-            for other in around:
-                if other.depth <= depth:
-                    link(own, other, name)
-    for (name, one, own), (_, two, other) in combinations(made, 2):
-        if {id(each) for each in one if isinstance(each, Memory)} & {*map(id, two)}:
-            link(own, other, name)
+    carried = origins_of_carried(left) if first else {}
+    outer: dict[Place, list[Memory]] = {}
+    within = defaultdict[Place, list[Arrivals]](list)
+    for each in Arrivals.of(left, results):
+        around: dict[Memory, None] = {}
+        for place in dict.fromkeys(origin for own in each.places for origin in carried.get(own, (own,))):
+            if place not in outer:
+                memories = [place] if isinstance(place, Memory) else memories_of([first[place]])
+                outer[place] = [memory for memory in memories if memory.depth <= depth]
+            around |= dict.fromkeys(outer[place])
+            if not outer[place]:
+                within[place].append(each)
+        each.join([*around])
+    link_within(within.values())
+
+
+def origins_of_carried(left: Sequence[Left]) -> dict[Place, tuple[Place, ...]]:
+    """Where the memory may come from that a variable holds before a round, by its number: rounds before that may have
+    given it what other variables held. `left` is what a round leaves in each."""
+    before = [each.origins for each in left]
+    found: dict[Place, tuple[Place, ...]] = {}
+    for number in range(len(left)):
+        reached: dict[Place, None] = {number: None}
+        waiting = [number]
+        while waiting:
+            more = [place for place in before[waiting.pop()] if place not in reached]
+            reached |= dict.fromkeys(more)
+            waiting += [place for place in more if isinstance(place, int)]
+        found[number] = tuple(reached)
+    return found
+
+
+def link_within(arrivals: Iterable[Sequence[Arrivals]]) -> None:
+    """Links results that may have the same memory of a body; each entry has those of one such memory."""
+    linked: set[frozenset[Arrivals]] = set()
+    for every in arrivals:
+        kept: list[Arrivals] = []
+        for each in sorted(every, key=lambda each: -len(each.results)):
+            if not any(each.results.keys() <= more.results.keys() for more in kept):
+                kept.append(each)
+        if frozenset(kept) not in linked and len({own for each in kept for own in each.results}) > 1:
+            linked.add(frozenset(kept))
+            group = Group()
+            for each in kept:
+                for own, settle in each.results.items():
+                    group.add(own, settle)
 
 
 # ---------------------------------------------------------------------------------------------- loops
@@ -171,19 +289,10 @@ def link_results(left: Sequence[Left], results: Sequence[Any], first: Sequence[A
 def link_unrun(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> None:
     """Links what a loop leaves with what its variables held before it, and with one another as that is: where it makes
     no round, it leaves just that."""
-    pairs = [
-        (name, one.handle.memory, other.handle.memory)
-        for name, old, new in zip(names, before, after, strict=True)
-        for one, other in zip(tensors_of(old), tensors_of(new), strict=False)
-    ]
-    depth = next((len(each.tracer.frames) for value in after for each in tensors_of(value)), 0)
-    for name, old, new in pairs:
-        for other in dict.fromkeys((old, *(each for each, _ in old.linked))):
-            if other.depth <= depth:
-                link(new, other, name)
-    for (name, one, own), (_, two, other) in combinations(pairs, 2):
-        if may_be_one(one, two):
-            link(own, other, name)
+    for name, old, new in zip(names, before, after, strict=True):
+        settle = refusal(name)
+        for one, other in zip(tensors_of(old), tensors_of(new), strict=False):
+            other.handle.memory.join(one.handle.memory, settle)
 
 
 def origins_of(
@@ -209,7 +318,7 @@ def left_by_round(
     result has, or that lies around the loop."""
     tracer = next((each.tracer for value in (found, gained) for each in tensors_of(value)), None)
     depth = 0 if tracer is None else len(tracer.frames) - 1
-    left = [Left.of(names[i], gained.get(i, value), origins) for i, value in enumerate(found)]
+    left = Left.every(names, [gained.get(i, value) for i, value in enumerate(found)], origins)
     carried = [i for i in range(len(found)) if i in written and i not in gained]
     for number, each in enumerate(left):
         for place in each.places:

@@ -397,8 +397,7 @@ def sharing_to_all(
 def link(tracer: Tracer, made: Handle, given: Sequence[Handle], settle: list[Callable[[], None]]) -> None:
     """Says of a copy and of what it was made of that for other sizes they may share their memory."""
     for each in settle:
-        made.memory.linked.append((given[0].memory, each))
-        given[0].memory.linked.append((made.memory, each))
+        made.memory.join(given[0].memory, each)
 
 
 def handled(tracer: Tracer, given: Any) -> Any:

@@ -57,6 +57,28 @@ class Deciding:
         return Deciding(self.modules - {module}, self.given_up | {module}, self.calls)
 
 
+@attrs.define(eq=False)
+class Kept:
+    """The globals of code in which runs of a model keep sizes, if they keep `any`, since one before them made numbers
+    of some there, and of which: `chosen` are these sizes."""
+
+    places: list[Any] = attrs.field(factory=list)
+    any: bool = False
+    chosen: set[Any] = attrs.field(factory=set)
+
+    @classmethod
+    def of(cls, request: Request, sizes: Mapping[str, int], *how: Any) -> Kept:
+        """Those of runs at some sizes. A capture that began anew since a further decision is rewritten goes the same
+        way as the one before it up to that decision, so it keeps at once what that one kept."""
+        key = (request.as_eager, request.deciding.modules, request.deciding.given_up, *sizes.items(), *how)
+        return cls() if request.options.learned is None else request.options.learned(key, cls())
+
+    def emptied(self) -> list[Any]:
+        """The places, to be kept no longer: a run came to its end, by ways that a further decision may change."""
+        places, self.places, self.any, self.chosen = self.places, [], False, set()
+        return places
+
+
 def numbers_of(value: Any) -> np.ndarray:
     """The numbers of an example's leaf; complex ones as pairs."""
     if not isinstance(value, torch.Tensor):

@@ -33,10 +33,10 @@ class Memory:
     at first. `shared` says that views of it were made, `torn` that tensors from outside share it in a way that is not
     followed. `depth` says how many bodies of control flow it was made in; `twin` is that of its base, `born` how
     many tensors the model had made before it, -1 for one from outside. For other sizes
-    tensors that share it might be copies, and those that are `linked` might share it: what is `doubtful` keeps, where
-    it is written, that sizes are not such, or refuses it; what is `stale`, since a linked one was written, does so
-    where it is read. `last` is what the buffer that it belongs to holds in the end, where that is another tensor.
-    `local` says that the model makes it anew in each call.
+    tensors that share it might be copies, and those that are `linked`, by the `groups` that it has, might share it:
+    what is `doubtful` keeps, where it is written, that sizes are not such, or refuses it; what is `stale`, since a
+    linked one was written, does so where it is read. `last` is what the buffer that it belongs to holds in the end,
+    where that is another tensor. `local` says that the model makes it anew in each call.
     """
 
     content: Value
@@ -47,7 +47,7 @@ class Memory:
     shared: bool = False
     doubtful: list[Callable[[], None]] = attrs.field(factory=list)
     depth: int = 0
-    linked: list[tuple[Memory, Callable[[], None]]] = attrs.field(factory=list)
+    groups: list[Group] = attrs.field(factory=list)
     stale: list[Callable[[], None]] = attrs.field(factory=list)
     twin: torch.Tensor | None = None
     born: int = -1
@@ -61,6 +61,71 @@ class Memory:
     def is_state(self) -> bool:
         """Whether the next call finds something else in it."""
         return not self.local and (self.version > 0 or self.last is not None)
+
+    @property
+    def linked(self) -> list[tuple[Memory, Callable[[], None]]]:
+        """The memories that might be this one, each with what settles that it is not, or refuses it."""
+        return [each for group in self.groups for each in group.others(self)]
+
+    @property
+    def roles(self) -> list[tuple[Group, bool]]:
+        """The groups that it has, and whether it is one of those in it that may be one another."""
+        return [(group, group.has_among(self)) for group in self.groups]
+
+    def opened(self) -> list[tuple[Group, bool]]:
+        """The same; a group is made of it alone where it is such a one in none."""
+        if not any(mutual for _, mutual in self.roles):
+            Group().add(self, nothing_to_settle)
+        return self.roles
+
+    def join(self, old: Memory, settle: Callable[[], None]) -> None:
+        """Says of this memory that it may be another one, and so whatever that may be, unless this is settled."""
+        if self is not old:
+            for group, mutual in old.opened():
+                group.add(self, settle, mutual)
+
+
+def nothing_to_settle() -> None:
+    """What settles the first memory of a group, before which there is none."""
+
+
+@attrs.frozen
+class Member:
+    """A memory in a group: its number in the order in which they came, what settles that it is none of those before
+    it, or refuses it, and whether it may be any other one; else it may be only one of those that may."""
+
+    number: int
+    settle: Callable[[], None]
+    mutual: bool
+
+
+@attrs.define(eq=False)
+class Group:
+    """Memories that may be one: one record for as many as there are, not one for each two of them. A memory may have a
+    group that it is not in: then it may be one of those, for what is taken of it, while none of them is it."""
+
+    members: dict[Memory, Member] = attrs.field(factory=dict)
+    came: int = 0
+
+    def add(self, memory: Memory, settle: Callable[[], None], mutual: bool = True) -> None:
+        """Puts a memory into the group."""
+        known = self.members.get(memory)
+        if known is None or (mutual and not known.mutual):
+            self.came += 1
+            self.members[memory] = Member(self.came, settle, mutual)
+        if known is None and self not in memory.groups:
+            memory.groups.append(self)
+
+    def has_among(self, memory: Memory) -> bool:
+        """Whether a memory is one of those that may be one another."""
+        return memory in self.members and self.members[memory].mutual
+
+    def others(self, memory: Memory) -> Iterator[tuple[Memory, Callable[[], None]]]:
+        """The memories that this one may be, each with what settles it: what came with the later one of both."""
+        own = self.members.get(memory)
+        for other, each in self.members.items():
+            if other is not memory and (each.mutual or (own is not None and own.mutual)):
+                yield other, (each if own is None or each.number > own.number else own).settle
 
 
 @attrs.define(eq=False)
@@ -272,7 +337,7 @@ class Layouts:
         may share one know each other by that, and would wait for the collector, with all that they are computed of."""
         for memory in (*(found() for found in self.memories), *outside):
             if memory is not None:
-                memory.doubtful, memory.linked, memory.stale = [], [], []
+                memory.doubtful, memory.groups, memory.stale = [], [], []
 
 
 def is_seen_by_torch() -> bool:

@@ -46,7 +46,7 @@ from lowering.capture.torch_export import STAND_INS
 from lowering.capture.widen import needless
 from lowering.direct.points import none_takes, points_apart, points_around
 from lowering.direct.repeats import equal_at, unlike_at
-from lowering.direct.request import Deciding, Request
+from lowering.direct.request import Deciding, Kept, Request
 from lowering.direct.run import Run, Trial, lowered_run, refuse_unsaid, run
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
@@ -226,7 +226,7 @@ def first_run(request: Request, known: Registrations, for_tracer: bool = False, 
     names = () if for_tracer or request.lists_all else set(request.hints) - set(larger) - request.free
     ran = Ran(partial(run, request, sizes, known, for_tracer=for_tracer, after=after))
     try:
-        found, places = run_keeping(ran, frozenset(names))
+        found, places = run_keeping(ran, frozenset(names), Kept.of(request, sizes, for_tracer, frozenset(names)))
     except Alike:
         raise
     except Exception as error:
@@ -267,39 +267,38 @@ class Ran:
         return found
 
 
-def run_keeping(ran: Ran, varying: frozenset[str]) -> tuple[Run, list[Any]]:
+def run_keeping(ran: Ran, varying: frozenset[str], kept: Kept) -> tuple[Run, list[Any]]:
     """(a run, the globals of code in which sizes are kept for it, which makes numbers of them otherwise). A run ends at
     the first such number, and the next keeps sizes there; where that makes a number of the same one all the same, runs
     end where one of a name is made. Raises Taken where that does not help: the rest of the run would not."""
-    places: list[Any] = []
+    stops = True
     first: BaseException | None = None
-    stops, chosen = True, set[Any]()
     while True:
         how = {"varying": varying, "stops": stops}
         try:
-            found = ran.anew(**how) if first is None else ran.keeping(places, **how)
-            if chosen.isdisjoint(found.tracer.asked.fixed):
-                return found, places
+            found = ran.keeping(kept.places, **how) if kept.any else ran.anew(**how)
+            if kept.chosen.isdisjoint(found.tracer.asked.fixed):
+                return found, kept.emptied()
         except (Chosen, Taken) as told:
             if isinstance(told, Chosen):
-                chosen.add(told.size)
-            if all(told.code is not place for place in places):
-                first = first or told
-                places.append(told.code)
+                kept.chosen.add(told.size)
+            if all(told.code is not place for place in kept.places):
+                first, kept.any = first or told, True
+                kept.places.append(told.code)
                 continue
-            if not chosen:
+            if not kept.chosen:
                 raise
         except Alike:
             raise
         except Exception as error:
-            if first is None and OF_NUMPY.search(str(error)):
-                first = error
+            if not kept.any and OF_NUMPY.search(str(error)):
+                first, kept.any = error, True
                 continue
-            if first is None:
+            if not kept.any:
                 raise
-            if not chosen:
+            if not kept.chosen and first is not None:
                 raise first  # noqa: B904 - without the sizes kept that is what the model does
-        places, first, stops, chosen = [], None, False, set()
+        kept, first, stops = Kept(), None, first is None and not kept.chosen
 
 
 def top_of(known: Range) -> int:

@@ -32,6 +32,7 @@ from lowering.fold.convert import convert
 from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_is_own, restate_sizes, sizes_of_data
 from lowering.fold.decompose import can_decompose
 from lowering.fold.memory import storage
+from lowering.fold.memory.in_front import InFront
 from lowering.fold.memory.told_layouts import refuse_other_layouts
 from lowering.fold.memory.untold import refuse_stale_views, untold_sharing
 from lowering.fold.mutation import call_inplace, call_norm, renew_buffers, renews_buffer, view, view_of_several
@@ -164,13 +165,21 @@ def call_function(scope: Scope, node: Node) -> None:
         call_norm(scope, node)
         scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     elif storage.written_arguments(target):
-        refuse_other_layouts(node)
-        scope.guards.extend(untold_sharing(node))
-        refuse_stale_views(node, scope.places)
-        call_inplace(scope, node)
-        scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
+        write(scope, node)
     else:
         call_operator(scope, node)
+
+
+def write(scope: Scope, node: Node) -> None:
+    """Lowers an operator that writes."""
+    if node.graph not in scope.fronts:
+        scope.fronts[node.graph] = InFront(node.graph)
+    front = scope.fronts[node.graph]
+    refuse_other_layouts(node, front)
+    scope.guards.extend(untold_sharing(node, front))
+    refuse_stale_views(node, scope.places, front)
+    call_inplace(scope, node)
+    scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
 
 
 def computes_nothing(target: Any) -> bool:

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import sympy
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from irkit.build import const, shape_vector
@@ -25,6 +25,7 @@ from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
 from lowering.errors import LoweringError
 from lowering.fold.memory import storage
+from lowering.fold.memory.in_front import InFront
 from lowering.fold.memory.storage import Location
 from lowering.fold.registry import Registry, by_operator
 from lowering.records.options import ExportOptions
@@ -41,7 +42,7 @@ class Options:
     of other domains on the example's numbers.
     `reached` hears of each question that the example answers, before it does; `decides` says whether code decides now
     whose ways at other sizes are to be branches; `declined` hears of the line that makes what no program has, before
-    that is refused."""
+    that is refused; `learned` gives what captures that ended at a question learned under a key, or else something."""
 
     registry: Registry
     strict: bool = False
@@ -53,13 +54,14 @@ class Options:
     reached: Callable[[Any], None] | None = None
     decides: Callable[[], bool] | None = None
     declined: Callable[[str], None] | None = None
+    learned: Callable[[Any, Any], Any] | None = None
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
         """What the options of an export say of lowering. Raises LoweringError for converters of no operator."""
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
-        hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined")]
+        hearing = [getattr(asked.rewrite, name, None) for name in ("reached", "decides", "declined", "learned")]
         inner = (asked.live, asked.gradients, asked.kernels or {})
         return cls(registry, asked.strict, told, asked.copy, *inner, *hearing)
 
@@ -91,19 +93,20 @@ class Scope:
     5.3 us for each write, half of it for the map and half for the record, where a write takes 0.05: 7 % of the 73 us
     in which a node is lowered.
 
-    `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
-    `binders` what binds each data-dependent symbol (by its content where the flag says so), `numbers` the float64
-    scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
-    user's line, `checks` what the program asserts of its data; `deciding` the operands that each of torch's symbols of
-    data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one. Lowering
-    is recursive, since nodes have bodies and decompositions, which are graphs: `lower` is the fold itself, which
-    `graph_within` calls; None where no FX graph is lowered at all. `around` has a body know a number that data tells
-    around it.
+    `env` holds what nodes are, `fronts` what graphs have in front of their writes, `places` where the tensors live
+    that some node writes, `store` what those hold now; `binders` what binds each data-dependent symbol (by its
+    content where the flag says so), `numbers` the float64 scalars that those stand for which are no integers;
+    `guards` what decompositions assumed of torch's sizes, with the user's line, `checks` what the program asserts of
+    its data; `deciding` the operands that each of torch's symbols of data was taken out of; `closed` says that the
+    graph is the body of a branch or a loop, or part of one. Lowering is recursive, since nodes have bodies and
+    decompositions, which are graphs: `lower` is the fold itself, which `graph_within` calls; None where no FX graph
+    is lowered at all. `around` has a body know a number that data tells around it.
     """
 
     sizes: Sizes
     options: Options
     env: dict[Node, Any] = attrs.field(factory=dict)
+    fronts: dict[Graph, InFront] = attrs.field(factory=dict)
     bases: Mapping[Any, Node] = attrs.field(factory=dict)
     places: dict[Node, Location] = attrs.field(factory=dict)
     store: dict[Node, Value] = attrs.field(factory=dict)

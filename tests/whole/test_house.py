@@ -8,6 +8,7 @@ what an import brings in, and the pages that speak of the sources.
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -34,6 +35,15 @@ FOLDER_FILES = 21
 def parsed(text: str) -> ast.Module:
     """The syntax tree of a file, which several rules look at."""
     return ast.parse(text)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def uncollected() -> Iterator[None]:
+    """Trees of all files are millions of objects, which Python's collector would look at again and again."""
+    gc.disable()
+    yield
+    parsed.cache_clear()
+    gc.enable()
 
 
 def name_of(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Models of the zoo, exported for plain ONNX and for ONNX Runtime's own operators, and compared with eager at several
-sizes: all of transformers' and a sample of torch.nn's layers. `make models` runs all of them at every size."""
+sizes: all of transformers' captured directly, and by torch.export, which runs a large model up to eight times, a sample
+of these and of torch.nn's layers. `make models` runs all of them at every size by both ways."""
 
 from __future__ import annotations
 
@@ -20,16 +21,35 @@ PINNED = (
 )  # fmt: skip
 """Layers of each family, those with most operators of their own first; ModuleInfo has the others too."""
 
+BY_TORCH_EXPORT = 6
+"""How many of transformers' models are drawn beside the pinned ones."""
+
+PINNED_MODELS = (
+    "gpt2_cache", "llama_prompt", "mixtral_cache", "mamba_step", "t5_step", "whisper_step", "vit_any_size", "clip",
+    "wav2vec2", "lfm2_cache",
+)  # fmt: skip
+"""Models of each kind: decoders with and without a cache, experts, states, two stages, images, sound."""
+
 
 def layers() -> list[Case]:
     """Layers of torch.nn."""
     return drawn("layers", TORCH_NN, LAYERS, pinned=map(case_named, PINNED), key=lambda case: case.name)
 
 
-@pytest.mark.parametrize("case", [*TRANSFORMERS, *layers()], ids=lambda case: case.name)
-def test_model_agrees_with_eager(case: Case) -> None:
+def models() -> list[Case]:
+    """Models of transformers."""
+    pinned = map(case_named, PINNED_MODELS)
+    return drawn("models", TRANSFORMERS, BY_TORCH_EXPORT, pinned=pinned, key=lambda case: case.name)
+
+
+@pytest.mark.parametrize(
+    ("case", "way"),
+    [*((case, "direct") for case in TRANSFORMERS), *((case, "torch.export") for case in (*models(), *layers()))],
+    ids=lambda each: each if isinstance(each, str) else each.name,
+)
+def test_model_agrees_with_eager(case: Case, way: str) -> None:
     """Captured once, then for ONNX's operators and for ONNX Runtime's own too."""
-    plain, fused = outcomes_of(case, ("onnxruntime-cpu+com.microsoft",), sizes=2)
+    plain, fused = outcomes_of(case, ("onnxruntime-cpu+com.microsoft",), sizes=2, way=way)
     refuse_problems(plain, "in ONNX's operators")
     refuse_problems(fused, "in operators of ONNX Runtime")
 

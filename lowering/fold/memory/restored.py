@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 
 from lowering.fold.memory import storage
 from lowering.fold.memory.apart import shares_everywhere
-from lowering.fold.memory.untold import may_give_a_view
+from lowering.fold.memory.in_front import may_give_a_view
 from lowering.records.torch_internals import FakeTensor, OpOverload
 
 

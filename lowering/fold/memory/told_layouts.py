@@ -3,7 +3,6 @@ one layout and a copy in another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,38 +11,17 @@ from torch.fx import Node
 from lowering.errors import LoweringError
 from lowering.fold.memory import storage
 from lowering.fold.memory.apart import expression, hint_of
+from lowering.fold.memory.in_front import InFront, may_give_a_view
 from lowering.fold.memory.on_cpu import is_asked_for, laid_as_on_cpu
-from lowering.fold.memory.untold import links_of, may_give_a_view, nodes_before, reachable
 from lowering.records.source_lines import source_of
-from lowering.records.torch_internals import OpOverload, pytree
+from lowering.records.torch_internals import pytree
 
 
-def refuse_other_layouts(write: Node) -> None:
+def refuse_other_layouts(write: Node, front: InFront) -> None:
     """Raises LoweringError where an operator may give a view or a copy of what a node writes, or what is written, and
     what that hangs on was recorded with another layout than it has on a CPU."""
-    before = list(nodes_before(write))
-    links = [link for node in before for link in links_of(node)]
-    around: set[Any] = set()
-    for target in storage.written_nodes(write):
-        memory = storage.storage_of(target)
-        around |= {memory, *reachable(memory, links)[0]}
-    touching = [node for node in before if around & {storage.storage_of(each) for each in node.all_input_nodes}]
-    for node in computed_before(touching):
+    for node in front.computed_around(write):
         refuse_other_layout(node)
-
-
-def computed_before(nodes: list[Node]) -> Iterator[Node]:
-    """The calls that some nodes hang on, these among them, each once."""
-    seen: set[Node] = set()
-    left = list(nodes)
-    while left:
-        node = left.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        left += node.all_input_nodes
-        if node.op == "call_function" and isinstance(node.target, OpOverload):
-            yield node
 
 
 def refuse_other_layout(node: Node) -> None:

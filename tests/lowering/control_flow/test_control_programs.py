@@ -22,6 +22,12 @@ def test_random_writes_into_shared_memory_are_right_or_refused(seed: int) -> Non
     assert said == "right" or said.startswith("refused: ")
 
 
+@pytest.mark.parametrize("seed", [5, 88, 108, 219, 243, 244])
+def test_names_that_share_memory_with_a_third_are_right_or_refused(seed: int) -> None:
+    said = shared_memory.outcome(seed, shared_memory.moves)
+    assert said == "right" or said.startswith("refused: ")
+
+
 LEFT = """
 def f(x):
     for i in range(x.sum() % 4):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import irkit
 from irkit.errors import IrkitError
+from lowering.direct.tensors import Group
 
 
 def appended_view_of_what_a_loop_writes(x: Tensor, n: Tensor) -> Any:
@@ -206,13 +207,53 @@ def row_of_what_a_round_writes(x: Tensor, n: Tensor) -> Any:
     return y, n
 
 
+def view_of_what_another_name_may_be(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y.view(-1) if n[0] > 1 else y
+    w = y[:] if n[0] > 2 else y + 0
+    z.add_(1)
+    return w
+
+
+def name_of_what_another_view_may_be(x: Tensor, n: Tensor) -> Any:
+    y = x * 1
+    z = y.view(-1) if n[0] > 1 else y
+    w = y[:] if n[0] > 2 else y + 0
+    w.add_(1)
+    return z
+
+
+def carried_from_one_variable_to_another_and_on(x: Tensor, n: Tensor) -> Any:
+    y, z, w = x * 1, x * 2, x * 3
+    first = y
+    for _ in n.tolist():
+        w = z
+        z = y
+        y = y + 1
+    w.add_(1)
+    return first
+
+
+def first_of_what_is_carried_from_one_variable_to_another(x: Tensor, n: Tensor) -> Any:
+    y, z, w = x * 1, x * 2, x * 3
+    first = y
+    for _ in n.tolist():
+        w = z
+        z = y
+        y = y + 1
+    first.add_(1)
+    return w
+
+
 REFUSED = (
     appended_view_of_what_a_loop_writes, appended_tensor_that_the_next_round_writes,
     appended_view_of_what_is_written_later, element_that_is_written, element_of_a_ragged_list_that_is_written,
     view_that_a_loop_leaves, variable_written_in_a_round_that_is_a_view_after_it, view_that_a_branch_leaves,
     one_of_two_tensors, both_written_in_a_branch, both_written_in_a_loop, list_of_two_names,
     length_in_a_round, last_element_in_a_round, dict_in_a_round,
-    row_that_the_next_round_writes, row_of_what_a_round_writes,
+    row_that_the_next_round_writes, row_of_what_a_round_writes, view_of_what_another_name_may_be,
+    name_of_what_another_view_may_be, carried_from_one_variable_to_another_and_on,
+    first_of_what_is_carried_from_one_variable_to_another,
 )  # fmt: skip
 
 
@@ -266,11 +307,19 @@ def view_that_a_branch_writes(x: Tensor, n: Tensor) -> Any:
     return y, z
 
 
+def written_beside_one_of_two_tensors(x: Tensor, n: Tensor) -> Any:
+    y, w = x * 1, x * 2
+    z = y if n[0] > 1 else w
+    v = y[:2] if n[0] > 2 else y[1:3]
+    w.mul_(10)
+    return y, v, z.shape[0]
+
+
 FOLLOWED = (
     written_behind_a_branch_that_may_pass_it_on, appended_before_it_is_written_anew, views_of_what_is_not_written,
     sums_of_what_a_loop_writes, another_name_of_what_a_loop_writes, view_that_a_branch_writes,
     list_that_a_function_fills, lists_in_a_list, list_of_another_name, list_that_is_replaced,
-    list_appended_to_by_another_name,
+    list_appended_to_by_another_name, written_beside_one_of_two_tensors,
 )  # fmt: skip
 EXAMPLE = (torch.arange(6.0), torch.tensor([2, 3]))
 SHAPES = ({0: "a"}, {0: "b"})
@@ -372,3 +421,47 @@ def test_what_both_branches_compute_is_written(capture: Any) -> None:
     program = irkit.to_onnx(computed_anew, EXAMPLE, dynamic_shapes=({0: "a"}, None), rewrite=True, capture=capture)
     for x in (torch.ones(2), torch.ones(9), torch.ones(1)):
         torch.testing.assert_close(program(x, EXAMPLE[1]), computed_anew(x, EXAMPLE[1]))
+
+
+def views_passed_through_branches(x: Tensor, n: Tensor) -> Any:
+    parts = [x[i] for i in range(x.shape[0])]
+    if n[0] > 1:
+        parts = [each.view(-1) for each in parts]
+    if n[0] > 2:
+        parts = [each[:] for each in parts]
+    return torch.stack(parts)
+
+
+def views_swapped_in_a_loop(x: Tensor, n: Tensor) -> Any:
+    ones, others = [x[i] for i in range(x.shape[0])], [x[i] * 1 for i in range(x.shape[0])]
+    for _ in n.tolist():
+        ones, others = others, ones
+    return torch.stack(ones)
+
+
+def elements_of_a_list_that_a_loop_made(x: Tensor, n: Tensor) -> Any:
+    found = []
+    for k in n.tolist():
+        found.append(x[0] * k)
+    return sum(found[i % 2] for i in range(x.shape[0]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [views_passed_through_branches, views_swapped_in_a_loop, elements_of_a_list_that_a_loop_made],
+    ids=lambda each: each.__name__,
+)
+def test_links_between_many_tensors_of_one_memory_are_one_record(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each two of them took gigabytes for a list of two thousand."""
+    told: list[Any] = []
+    add = Group.add
+    monkeypatch.setattr(Group, "add", lambda *args, **more: (told.append(1), add(*args, **more)))
+    counts = []
+    for rows in (6, 12):
+        told.clear()
+        example = (torch.rand(rows, 2), torch.tensor([2, 3]))
+        irkit.to_onnx(function, example, dynamic_shapes=(None, {0: "b"}), rewrite=True, capture="direct", widen=False)
+        counts.append(len(told))
+    assert 0 < counts[1] <= 2.2 * counts[0]

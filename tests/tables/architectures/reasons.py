@@ -61,8 +61,8 @@ KNOWN: tuple[tuple[str, str, str, str], ...] = (
         r"CPU seconds|in every round|was to vary",
         "irkit",
         "filtering.py:1285 loops over the samples, and reads lists of 16,000 tensors of one memory at places that hang "
-        "on the round (filtering.py:1286). Unrolled that takes too long, and so it does with rewrite=True, which links "
-        "each of these tensors with each other (lowering/control_flow/shared_memory.py)",
+        "on the round (filtering.py:1286). Unrolled that takes too long; with rewrite=True it is a loop, which writes "
+        "a list at a place that hangs on the round (filtering.py:1290), and so keeps a condition that no call meets",
     ),
     (
         r"Vad$",
