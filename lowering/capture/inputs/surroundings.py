@@ -140,7 +140,7 @@ def leading_names(held: Mapping[str, Any]) -> list[str]:
         tables = tables_of(held)
     except KeyError:
         tables = (held,)
-    if any(tables) or not DICTS.issuperset(map(type, tables)) or type(held["training"]) not in INERT:
+    if any(tables) or not DICTS.issuperset(map(type, tables)) or type(held.get("training")) not in INERT:
         return [name for name in held if name not in TABLES]
     return names_beside(held)
 

@@ -125,3 +125,6 @@ def test_the_names_of_a_module_s_own_attributes_are_told_apart() -> None:
     assert "_backward_hooks" in leading_names(module.__dict__)
     del module.__dict__["_backward_hooks"]
     assert "_forward_hooks" in leading_names(module.__dict__)
+    other: Any = torch.nn.Linear(2, 2)
+    del other.__dict__["training"]  # as of what torch.compile makes of a module
+    assert leading_names(other.__dict__) == ["in_features", "out_features"]

@@ -285,7 +285,7 @@ def test_the_way_for_the_tracer_is_not_looked_at_where_the_model_raises(
     once = runs.run_once
 
     def noted(*args: Any) -> Any:
-        made.append(args[4][2])
+        made.append(args[3].asked.for_tracer)
         return once(*args)
 
     monkeypatch.setattr(runs, "run_once", noted)
