@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -149,16 +150,21 @@ def carried_out(
 ) -> torch.Tensor:
     """What an operator gives for other sizes of the names; `base` stands for the tensor of a handle."""
     func, args, kwargs, index = made
-
-    def resized(each: Any) -> Any:
-        if isinstance(each, Handle):
-            return base if each is of and base is not None else replay_tensor(tracer, each, sizes)
-        if isinstance(each, torch.SymInt):
-            return plain_number(dim_of(each), sizes)
-        return type(each)(map(resized, each)) if isinstance(each, list | tuple) else each
-
-    found = func(*map(resized, args), **{name: resized(each) for name, each in kwargs.items()})
+    of_sizes = partial(given_at, tracer, sizes, of, base)
+    found = func(*map(of_sizes, args), **{name: of_sizes(each) for name, each in kwargs.items()})
     return found if index is None else found[index]
+
+
+def given_at(tracer: Tracer, sizes: Mapping[str, Any], of: Handle | None, base: torch.Tensor | None, each: Any) -> Any:
+    """An argument of an operator for these sizes. No function inside another, for one that calls itself is a cycle,
+    which keeps all that it names until the collector comes."""
+    if isinstance(each, Handle):
+        return base if each is of and base is not None else replay_tensor(tracer, each, sizes)
+    if isinstance(each, torch.SymInt):
+        return plain_number(dim_of(each), sizes)
+    if isinstance(each, list | tuple):
+        return type(each)(given_at(tracer, sizes, of, base, part) for part in each)
+    return each
 
 
 FREE_FORMS = frozenset(("aten::reshape", "aten::reshape_as"))

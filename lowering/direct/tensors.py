@@ -223,7 +223,7 @@ class Traced(torch.Tensor):
 
     @classmethod
     def like(cls, laid: torch.Tensor, tracer: Any, handle: Handle) -> Traced:
-        """One that is laid out as another tensor is; it counts its writes by itself."""
+        """One that is laid out as another tensor is, with a count of writes of its own, to which autograd looks."""
         alike: Any = torch.Tensor._make_subclass  # whose stub lacks the policy
         with torch._C.DisableTorchFunction():
             made = alike(cls, laid.data, False, dispatch_sizes_strides_policy="strides")

@@ -76,9 +76,17 @@ def turned(x: torch.Tensor) -> torch.Tensor:
     return (one.t().reshape(-1) * 2).sum() + other.t().reshape(-1).sum()
 
 
-def test_what_a_run_made_is_freed_before_the_collector_comes() -> None:
+def written(x: torch.Tensor) -> torch.Tensor:
+    """One of them is written, so that it is asked at which sizes it is a view."""
+    y = (x + 1).t()
+    y.reshape(-1).mul_(2)
+    return y.reshape(-1) + 1 if x.shape[0] > 1 else y.reshape(-1) + 2
+
+
+@pytest.mark.parametrize("model", [turned, written])
+def test_what_a_run_made_is_freed_before_the_collector_comes(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     def export() -> None:
-        irkit.to_onnx(turned, (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+        irkit.to_onnx(model, (torch.ones(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
 
     def made() -> dict[int, Any]:
         return {id(each): each for each in gc.get_objects() if type(each) in (Memory, Handle)}
