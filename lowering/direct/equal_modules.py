@@ -18,6 +18,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -54,6 +55,8 @@ from lowering.direct.repeats import SIZES, Index, Stage, TakenOver, recognize_va
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.records.module_calls import InnerCalls, Repeated, add_counts, name_after, names_since
+from passes.whole_graph.layer_calls import Alike
+from passes.whole_graph.layer_search import LEAST
 
 TRIES = 3
 """How many calls with equal arguments are looked at before others like them are traced as they come."""
@@ -545,3 +548,51 @@ def met_first(running: Sequence[Calls], module: torch.nn.Module, *args: Any, **k
     own = inspect.getattr_static(type(module), "forward")
     bound = own.__get__(module, type(module)) if hasattr(own, "__get__") else own
     return running[-1].called(module, bound, args, kwargs)
+
+
+# ---------------------------------------------------------------------------------------------- layers of a graph
+
+
+def alike_layers(taken: Mapping[int, Sequence[TakenOver]]) -> list[Alike]:
+    """The layers of a run that are alike: the calls that were made of the same one, of those that were taken over by
+    each module."""
+    groups: dict[Any, list[TakenOver]] = {}
+    for each in chain.from_iterable(taken.values()):
+        known = (*each.inputs, *each.given, *each.answers)
+        groups.setdefault((id(each.first), *map(id, known)), []).append(each)
+    return [alike for group in groups.values() if len(group) >= LEAST and (alike := layers_alike(group)) is not None]
+
+
+def layers_alike(taken: Sequence[TakenOver]) -> Alike | None:
+    """A call and those that were made of its values, as layers; None where a value in it is not known in each."""
+    first = taken[0]
+    same = {x for x, y in first.values.items() if x is y}
+    given = same.union(first.inputs)
+    results = list(dict.fromkeys((*first.given, *first.answers)))
+    order = walk.post_order(results, stop=lambda x: x in given or not x.inputs)
+    inner = [x for x in order if x not in given and x.inputs]
+    used = dict.fromkeys(x for value in inner for x in value.inputs if x is not None)
+    outer = [x for x in used if x in given or not x.inputs]
+    each = [seen for one in taken if (seen := seen_in(one, inner, outer)) is not None]
+    if len(each) < len(taken):
+        return None
+    return Alike(outer, inner, results, [{x: x for x in used} | {x: x for x in results}, *each])
+
+
+def seen_in(taken: TakenOver, inner: Sequence[Value], outer: Sequence[Value]) -> Mapping[Value, Value] | None:
+    """What the values of a call are in one that was made of it, those among them that were computed in between, too, by
+    what it was answered; None where one of them is not known."""
+    found = dict(taken.values)
+    pairs = [(x, found[x]) for x in taken.answers if x not in taken.given]  # an empty cache gives back what it gets
+    while pairs:
+        x, y = pairs.pop()
+        alike = x.op == y.op and x.type == y.type and x.attributes == y.attributes and not x.bodies and not y.bodies
+        if not x.inputs or not alike or len(x.inputs) != len(y.inputs):
+            continue
+        for one, other in zip(x.inputs, y.inputs, strict=True):
+            if one is not None and other is not None and one not in found:
+                found[one] = other
+                pairs.append((one, other))
+            elif (one is None) is not (other is None) or (one is not None and found[one] is not other):
+                return None
+    return found if all(map(found.__contains__, (*inner, *outer))) else None

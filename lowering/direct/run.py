@@ -41,7 +41,7 @@ from lowering.capture.patches.kept_sizes import Shape
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
-from lowering.direct.equal_modules import reuse_equal_modules
+from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
@@ -72,6 +72,7 @@ from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
+from passes.whole_graph.layer_calls import Alike, with_calls
 
 HOW = "traced directly"
 LEFT = "the model, when it is called, leaves a gradient at {}, and the program does not"
@@ -371,7 +372,8 @@ def lowered_run(
     least: Sequence[Fact] = ()
     if settle:
         relied = relying_on(scope.sizes, guards, ranges).relied
-        values, checks, least, counting = settled_values(params, values, checks, relied)
+        alike = () if checks else alike_layers(tracer.record.taken)
+        values, checks, least, counting = settled_values(params, values, checks, relied, alike)
         roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
         checks += wide_checks(scope, roots, [v for _, v in params], known=ranges, guards=asked) if counting else []
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
@@ -388,20 +390,24 @@ def lowered_run(
 
 
 def settled_values(
-    params: Sequence[tuple[Port, Value]], values: Sequence[Value], checks: Sequence[Check], relied: Any
-) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:
+    params: Sequence[tuple[Port, Value]], values: Sequence[Value], checks: Sequence[Check], relied: Any,
+    layers: Sequence[Alike] = (),
+) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:  # fmt: skip
     """(values, checks, facts about inputs, whether some of the values are made of numbers that data tells): over sizes
-    as they read where the conditions hold, and over inputs in the place of what counts places in them from the end."""
-    roots = [*values, *(c.condition for c in checks)]
+    as they read where the conditions hold, and over inputs in the place of what counts places in them from the end;
+    over layers that are alike as calls, where no condition is to stand beside the graph."""
+    called = with_calls(values, [value for _, value in params], layers)
+    roots: list[Any] = [*(values if called is None else called), *(c.condition for c in checks)]
     order = walk.post_order(roots)
+    counting = any(value.inputs for value in order if value.op == SHAPE_VECTOR)
+    if called is not None and counting:
+        return settled_values(params, values, checks, relied)
     swaps, least = places_of_inputs(params, roots, order)
     new = settled_sizes(order, relied, swaps)
-    return (
-        [new.get(v, v) for v in values],
-        [attrs.evolve(c, condition=new.get(c.condition, c.condition)) for c in checks],
-        least,
-        any(value.inputs for value in order if value.op == SHAPE_VECTOR),
-    )
+    found: list[Any] = [new.get(v, v) for v in roots]
+    conditions = found[len(values) :]
+    kept = [attrs.evolve(c, condition=condition) for c, condition in zip(checks, conditions, strict=True)]
+    return found[: len(values)], kept, least, counting
 
 
 def record_of(

@@ -46,6 +46,7 @@ from lowering.records.types import type_of
 from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import cast, is_truth, scalar
+from passes.whole_graph.layer_calls import written_out
 
 NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
@@ -60,9 +61,11 @@ class Lowered:
     `checks` are the conditions that only the data decides, as boolean scalars beside the results of the graph.
     `state` names, for each result that carries state on, the state it is the new content of. `outside` has the tensors
     that a direct capture met outside of its inputs, by name, and `training` the optimizers among what it captured.
+
+    The graph is given with layers that are alike as calls, where that is known, and written out when it is asked for.
     """
 
-    graph: Graph
+    _graph: Graph
     captured: Captured
     outputs: tuple[Any, ...]
     decomposed: Mapping[str, int]
@@ -72,6 +75,16 @@ class Lowered:
     checks: tuple[Check, ...] = ()
     outside: Mapping[str, torch.Tensor] = {}
     training: Any = None
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph."""
+        return written_out(self._graph)
+
+    @property
+    def with_calls(self) -> Graph:
+        """The graph as it was given, in which layers that are alike may be calls."""
+        return self._graph
 
     @cached_property
     def watched(self) -> Watched:

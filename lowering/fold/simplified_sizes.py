@@ -131,6 +131,7 @@ def resized(
     new: dict[Value | None, Value | None] = {None: None, **params}
     types: dict[int, Type] = {}  # most values share theirs with others, and so do those of layers that are alike
     vectors: dict[int, Attributes] = {}
+    known: dict[int, Graph] = {}  # calls of what layers that are alike compute share it
     operand = new.__getitem__
     for value in order:
         if value in new:
@@ -147,7 +148,8 @@ def resized(
             attributes = vectors.get(id(attributes)) or vectors.setdefault(id(attributes), settled(attributes, size))
         inputs = tuple(map(operand, value.inputs))
         if bodies:
-            bodies = tuple([body_resized(body, size) for body in bodies])
+            known.update({id(body): body_resized(body, size) for body in bodies if id(body) not in known})
+            bodies = tuple([known[id(body)] for body in bodies])
         same = type_ is old and attributes is value.attributes and inputs == value.inputs
         if same and (not bodies or all(map(is_, bodies, value.bodies))):
             new[value] = value

@@ -64,7 +64,7 @@ def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, se
     contract, state = contract_of(captured)
     low = Lowered(contract, captured, outputs_of(captured), {}, state, 0, 0.0)
     model = callable_of(captured.program) if captured.program is not None else None
-    program = FileProgram(contract, Watched(contract), low, 0, report_of(contract, file), model, file=file)
+    program = FileProgram(Watched(contract), low, 0, report_of(contract, file), model, file=file)
     program.require_fit()
     return check_program(program, runs, seed)
 

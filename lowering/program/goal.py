@@ -42,6 +42,11 @@ class Goal:
         """The rules of the caller's own among `rules`."""
         return tuple(rule for rule in self.rules if isinstance(rule, Rule))
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether a graph is optimized first, by irkit's rules alone."""
+        return self.optimize and self.seed is None and not self.own_rules
+
     @classmethod
     def of(cls, options: ExportOptions) -> Goal:
         """The goal that options name. Raises RewriteError for a target, rules or a precision that there are none of."""

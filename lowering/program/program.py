@@ -78,7 +78,6 @@ class Program:
     types of the torch model in any case.
     """
 
-    graph: Graph
     made: Watched
     lowered: Lowered
     opset: int
@@ -88,6 +87,11 @@ class Program:
     quantized: Quantized | None = None
     own_rules: Rules = ()
     again: Callable[[], History] | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as lowered."""
+        return self.lowered.graph
 
     @property
     def ready(self) -> Graph:

@@ -16,7 +16,7 @@ from irkit.core.ir import Graph
 from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
-from irkit.rewriting.history import Tally
+from irkit.rewriting.history import History, Tally
 from irkit.rewriting.passes import Observer, nobody
 from irkit.support.uncollected import without_collector
 from lowering.capture.own_example import refuse_broken_example
@@ -40,6 +40,7 @@ from passes.preparing.finish import finish
 from passes.quantization.biases import integer_biases, said_of_biases
 from passes.targets import Target
 from passes.targets.targets import provider_note
+from passes.whole_graph.layer_calls import operator_count, written_out
 from passes.whole_graph.seeded import seeded
 
 
@@ -53,7 +54,7 @@ def export_model(
     """
     goal, clock = Goal.of(options), Clock(progress=options.progress)
     low = lower_model(model, args, kwargs, options, clock)
-    if not low.graph.results:
+    if not low.with_calls.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
     if options.data == "refuse" and low.watched.told:
         first = low.watched.told[0]
@@ -73,7 +74,9 @@ def export_again(program: Program, options: ExportOptions) -> Program:
 @without_collector
 def program_of(low: Lowered, options: ExportOptions, goal: Goal, clock: Clock, model: Any) -> Program:
     """The program of what was captured and lowered: optimized, and finished for its target."""
-    watched, asked = low.watched, Functions.of(options.functions)
+    asked = Functions.of(options.functions)
+    called = asked is None and goal.is_usual and not low.checks
+    watched = Watched(low.with_calls) if called else low.watched
     if asked is not None:
         step, notes = with_functions(low, model, asked)
         watched, known = watched.then(step), low.captured.notes
@@ -83,7 +86,12 @@ def program_of(low: Lowered, options: ExportOptions, goal: Goal, clock: Clock, m
     if goal.optimize and goal.target.is_onnxruntime:
         better = better.then(integer_biases)
     program = finished(low, better, goal, clock, model, tally)
-    return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_to, goal, watched.whole))
+    return attrs.evolve(program, own_rules=goal.own_rules, again=partial(history_of, goal, watched))
+
+
+def history_of(goal: Goal, watched: Watched) -> History:
+    """All that is done to what was lowered, its layers written out, on the way to a goal."""
+    return history_to(goal, written_out(watched.whole))
 
 
 def optimized(watched: Watched, goal: Goal, clock: Clock, observe: Observer = nobody) -> Watched:
@@ -118,7 +126,12 @@ def finished(
     ready = written.with_facts(state_limits(state_finiteness(written.graph, target), target).signature.facts)
     if any(fact.kind == RUNTIME for fact in ready.graph.signature.facts):  # capture has compared the others
         refuse_broken_example(ready.graph, (), low.examples)
-    counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
+    counts = {
+        "FX": low.fx_nodes,
+        "lowered": operator_count(low.with_calls),
+        "optimized": len(better.graph),
+        "ONNX": len(ready.graph),
+    }
     report = attrs.evolve(report_of(low, ready.graph, target, counts, clock.seconds), fired=tally.counts(written.whole))
     if mixed is not None:
         report = attrs.evolve(report, precision=str(mixed))
@@ -127,14 +140,14 @@ def finished(
     elif said := said_of_biases(better.whole):
         report = attrs.evolve(report, quantization=said)
     half = None if mixed is None else mixed.dtype
-    return Program(low.graph, ready, low, target.opset, report, model, half, done.quantized)
+    return Program(ready, low, target.opset, report, model, half, done.quantized)
 
 
 def report_of(
     low: Lowered, ready: Graph, target: Target, nodes: Mapping[str, int], seconds: Mapping[str, float]
 ) -> Report:
     """The report of an export."""
-    graph = low.graph
+    graph = low.with_calls
     facts = graph.signature.facts
     held: list[Blob] = [v.attributes[0][1] for v in graph.order if v.op == CONSTANT]
     blobs = {id(blob): blob for blob in held if blob.name}

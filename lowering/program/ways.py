@@ -222,7 +222,7 @@ def by_torch_export(
 
 def accepting(low: Lowered) -> Lowered:
     """What was lowered, which takes its own example. Raises LoweringError where it would not."""
-    refuse_broken_example(low.graph, low.checks, low.examples)
+    refuse_broken_example(low.with_calls, low.checks, low.examples)
     return low
 
 

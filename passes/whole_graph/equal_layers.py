@@ -11,7 +11,7 @@ follows. It finds next to nothing to do in the stretches, which is what makes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -88,9 +88,12 @@ def seen_elsewhere(graph: Graph, layers: Layers) -> set[int]:
     return {shown[x] for v in graph.order for x in v.inputs if x in shown and inside.get(v) != shown[x]}
 
 
-def template_of(graph: Graph, layers: Layers, rewriting: Rewriting, told: Told | None) -> Template | None:
-    """What the first of some layers becomes by itself; None where that is not told for all of them."""
-    changing = [x for x in layers.given if changes(x, layers.each)]
+def template_of(
+    graph: Graph, layers: Layers, rewriting: Rewriting, told: Told | None, sealed: Collection[Value] = ()
+) -> Template | None:
+    """What the first of some layers becomes by itself, which sees nothing of what is `sealed`; None where that is not
+    told for all of them."""
+    changing = [x for x in layers.given if x in sealed or changes(x, layers.each)]
     opened = {x: param(x.type).with_origin(x.origin) for x in changing if x.op != CONSTANT}
     sizes = {s for x in opened for d in dims_of(x.type) for s in symbols_of(d)}
     if not sizes <= symbols_bound(graph) or not all(type(x.type) is Tensor for x in (*opened, *layers.results)):
@@ -159,13 +162,14 @@ def unread_constant(weight: Value, every: tuple[Value, ...]) -> Value:
 @attrs.frozen(eq=False)
 class Template:
     """What the first layer became: its values that are others in each layer, operands first, each with the value of the
-    first layer whose origin it has, where there is one; what the parameters and weights in it stand for; and
-    what stands for its results."""
+    first layer whose origin it has, where there is one; what the parameters and weights in it stand for; what stands
+    for its results; and what it uses that is the same in each layer."""
 
     values: Sequence[tuple[Value, Value | None]]
     opened: Mapping[Value, Value]
     slots: Mapping[Blob, Value]
     results: Sequence[Value]
+    shared: Sequence[Value]
 
     @classmethod
     def of(
@@ -189,7 +193,9 @@ class Template:
                 continue
             changing.add(value)
             values.append((value, known.get(identity_of(value.origin))))
-        return cls(values, {stands: x for x, stands in opened.items()}, slots, after.results)
+        used = (*(x for value, _ in values for x in value.inputs if x is not None), *after.results)
+        shared = dict.fromkeys(x for x in used if x not in changing)
+        return cls(values, {stands: x for x, stands in opened.items()}, slots, after.results, list(shared))
 
 
 def put(graph: Graph, made: Iterable[tuple[Template, Layers, Mapping[Value, Value]]]) -> Graph:
@@ -200,11 +206,11 @@ def put(graph: Graph, made: Iterable[tuple[Template, Layers, Mapping[Value, Valu
     for template, layers, each in made:
         new: dict[Value | None, Value] = {}
         needed = {stands: each[x] for stands, x in template.opened.items()}
-        left = [x for x in needed.values() if x.inputs and x not in swaps]
+        left = [x for x in (*needed.values(), *template.shared) if x.inputs and x not in swaps]
         if left:
-            swaps.update(walk.rebuild(left, swaps))
-        for stands, x in needed.items():
-            new[stands] = swaps.get(x, x)
+            swaps.update(walk.rebuild(left, swaps))  # what all share may be made of what layers below give
+        new.update({x: swaps.get(x, x) for x in template.shared})
+        new.update({stands: swaps.get(x, x) for stands, x in needed.items()})
         blobs = {blob: each[x].attributes[0][1] for blob, x in template.slots.items()}
         for value, source in template.values:
             given, origin = value.attributes, value.origin

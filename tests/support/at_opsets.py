@@ -66,9 +66,7 @@ class Optimized:
         """The program for a target and an opset. Raises RewriteError where the opset cannot say it."""
         chosen = target_of(target, opset)
         ready = prepare(self.graph, chosen)
-        return Program(
-            self.low.graph, Watched(ready), self.low, opset, report_of(self.low, ready, chosen, {}, {}), self.model
-        )
+        return Program(Watched(ready), self.low, opset, report_of(self.low, ready, chosen, {}, {}), self.model)
 
 
 def of_model(case: Case) -> Optimized:
