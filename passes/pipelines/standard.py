@@ -263,6 +263,8 @@ def optimize(
         require_limit(fold)
     given = several(rules)
     own = tuple(r for r in given if isinstance(r, Rule))
+    if own or check or level == 0:
+        graph = written_out(graph)
     known, last = parted(selected(level, "+".join(r for r in given if isinstance(r, str)), fold))
     if own or check:
         first, both, last = (own, own + known, last) if not check else map(guarded, (own, own + known, last))

@@ -324,10 +324,12 @@ def rewritten_alike(
 
 def made_by_layers(values: Sequence[Value]) -> set[Value]:
     """Those of some values that are computed with matrices of weights, as what a decoder is given of its encoder is:
-    what is below them would be rewritten for each of those that use it, and they say nothing to rules."""
+    what is below them would be rewritten for each of those that use it, and they say nothing to rules. What is looked
+    up in a matrix, as positions are, may say something."""
     made = set[Value | None]()
     for value in walk.post_order(values):
-        if value.op == CALL or not made.isdisjoint(value.inputs) or any(map(is_matrix, value.inputs)):
+        with_weights = value.op not in LOOKED_FOR and any(map(is_matrix, value.inputs))
+        if value.op == CALL or with_weights or not made.isdisjoint(value.inputs):
             made.add(value)
     return {value for value in values if value in made}
 

@@ -46,9 +46,23 @@ def weight(name: str, shape: tuple[int, ...], held: str, rng: np.random.Generato
     return blob(array.astype(np.float32), name=name)
 
 
+@attrs.frozen(eq=False)
+class Ends:
+    """Where a layer stands: what it is over, and what it gives, that of its inner part first."""
+
+    over: Sequence[Value]
+    gives: Sequence[Value]
+
+
 def chain(layers: Sequence[Layer], anchored: bool = False, seed: int = 0) -> Graph:
-    """A graph of layers, each a norm and two products over what the one before it gave, and, where they are `anchored`,
-    over something made of what the first was given; "same" are weights that are those of the layer before."""
+    """A graph of layers, as `chained` makes it."""
+    return chained(layers, anchored, seed)[0]
+
+
+def chained(layers: Sequence[Layer], anchored: bool = False, seed: int = 0) -> tuple[Graph, list[Ends]]:
+    """A graph of layers, and where each stands: a norm and two products over what the one before it gave, and, where
+    they are `anchored`, over something made of what the first was given; "same" are weights that are those of the layer
+    before."""
     rng = np.random.default_rng(seed)
     x = irkit.param(irkit.tensor("f32", "batch", "seq", WIDTH))
     mask = irkit.param(irkit.tensor("f32", "seq", 1))
@@ -58,6 +72,7 @@ def chain(layers: Sequence[Layer], anchored: bool = False, seed: int = 0) -> Gra
     anchor = op.Tanh(op.Neg(op.Mul(hidden, 1.0)))
     params, results = [x, mask], []
     before: Mapping[str, Blob] = {}
+    ends: list[Ends] = []
     for index, layer in enumerate(layers):
         shapes = {"norm": (WIDTH,), "up": (layer.inner, WIDTH), "down": (WIDTH, layer.inner), "bias": (WIDTH,)}
         fits = layer.held == "same" and before and all(before[name].shape == shape for name, shape in shapes.items())
@@ -75,9 +90,11 @@ def chain(layers: Sequence[Layer], anchored: bool = False, seed: int = 0) -> Gra
             params.append(past)
             gate = op.Add(gate, past)
         down = op.Add(op.MatMul(gate, op.Transpose(constant(held["down"]), perm=[1, 0])), constant(held["bias"]))
+        over = [hidden, anchor, shared, further]
         hidden = op.Add(op.Add(hidden, anchor) if anchored else hidden, op.Mul(down, 1.0))
         results += [gate] if layer.shown else []
-    return Graph(tuple(params), (op.Relu(hidden), *results))
+        ends.append(Ends(over, [gate, hidden]))
+    return Graph(tuple(params), (op.Relu(hidden), *results)), ends
 
 
 def plainly(graph: Graph, level: int = 2) -> Graph:
