@@ -75,9 +75,15 @@ def with_calls(roots: Sequence[Value], params: Sequence[Value], groups: Sequence
     kept = [alike for alike in groups if can_be_called(alike, known)]
     if not kept:
         return None
-    longer = [more if can_be_called(more := with_lowest(alike), known) else alike for alike in kept]
-    found = reached_layers(roots, longer) or reached_layers(roots, kept)
+    longer = [longer_by_one(alike, known) for alike in kept]
+    found = reached_layers(roots, longer) or (None if longer == kept else reached_layers(roots, kept))
     return None if found is None else called(roots, *found)
+
+
+def longer_by_one(alike: Alike, known: set[Any]) -> Alike:
+    """Layers with the one below them, where that is like them and may be a call, too; the very same elsewhere."""
+    more = with_lowest(alike)
+    return more if more is not alike and can_be_called(more, known) else alike
 
 
 def with_lowest(alike: Alike) -> Alike:
@@ -138,6 +144,8 @@ def can_be_called(alike: Alike, known: set[Any]) -> bool:
         return False
     types = {id(v.type): v.type for v in values}.values()
     if not all(known.issuperset(symbols_of(dim)) for kind in types for dim in dims_of(kind)):
+        return False
+    if any(seen[x].type != x.type for seen in alike.each for x in alike.results):
         return False
     given = [(x, seen[x]) for seen in alike.each for x in alike.given]
     if not all(x is y or is_weight_of(y, x) or may_stand(x, y) for x, y in given):
@@ -396,7 +404,7 @@ def by_surroundings(graph: Graph, calls: Sequence[Value], gives: Mapping[Value, 
     alike: dict[Any, list[Value]] = {}
     for place, call in enumerate(calls):
         alone = not seen.isdisjoint(gives[call])
-        key = tuple([column[place] for column in around if is_computed(column[place])])
+        key = tuple([column[place] if is_computed(column[place]) else None for column in around])
         alike.setdefault((call if alone else None, key), []).append(call)
     return list(alike.values())
 

@@ -47,16 +47,16 @@ def bart() -> Any:
 
 
 START: dict[str, Any] = {"decoder_start_token_id": 0}
-SIDES: dict[str, Any] = {"layers": 5, "ffn_dim": 48, "attention_heads": 2}
+SIDES: dict[str, Any] = {"layers": 7, "ffn_dim": 48, "attention_heads": 2}
 
 
 def t5() -> Any:
-    sizes: dict[str, Any] = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 5, "num_heads": 2}
+    sizes: dict[str, Any] = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 7, "num_heads": 2}
     return transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, **WORDS, **START))
 
 
 def gpt2() -> Any:
-    config = transformers.GPT2Config(n_layer=5, n_embd=32, n_head=2, **WORDS)
+    config = transformers.GPT2Config(n_layer=7, n_embd=32, n_head=2, **WORDS)
     return transformers.GPT2LMHeadModel(config)
 
 
