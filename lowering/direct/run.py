@@ -45,6 +45,7 @@ from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
+from lowering.direct.repeats import TakenOver
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
@@ -72,7 +73,7 @@ from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
-from passes.whole_graph.layer_calls import Alike, with_calls
+from passes.whole_graph.layer_calls import with_calls
 
 HOW = "traced directly"
 LEFT = "the model, when it is called, leaves a gradient at {}, and the program does not"
@@ -372,8 +373,7 @@ def lowered_run(
     least: Sequence[Fact] = ()
     if settle:
         relied = relying_on(scope.sizes, guards, ranges).relied
-        alike = () if checks else alike_layers(tracer.record.taken)
-        values, checks, least, counting = settled_values(params, values, checks, relied, alike)
+        values, checks, least, counting = settled_values(params, values, checks, relied, tracer.record.taken)
         roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
         checks += wide_checks(scope, roots, [v for _, v in params], known=ranges, guards=asked) if counting else []
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
@@ -390,18 +390,21 @@ def lowered_run(
 
 
 def settled_values(
-    params: Sequence[tuple[Port, Value]], values: Sequence[Value], checks: Sequence[Check], relied: Any,
-    layers: Sequence[Alike] = (),
-) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:  # fmt: skip
+    params: Sequence[tuple[Port, Value]],
+    values: Sequence[Value],
+    checks: Sequence[Check],
+    relied: Any,
+    taken: Mapping[int, Sequence[TakenOver]],
+) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:
     """(values, checks, facts about inputs, whether some of the values are made of numbers that data tells): over sizes
     as they read where the conditions hold, and over inputs in the place of what counts places in them from the end;
     over layers that are alike as calls, where no condition is to stand beside the graph."""
-    called = with_calls(values, [value for _, value in params], layers)
+    called = None if checks else with_calls(values, [value for _, value in params], alike_layers(taken))
     roots: list[Any] = [*(values if called is None else called), *(c.condition for c in checks)]
     order = walk.post_order(roots)
     counting = any(value.inputs for value in order if value.op == SHAPE_VECTOR)
     if called is not None and counting:
-        return settled_values(params, values, checks, relied)
+        return settled_values(params, values, checks, relied, {})
     swaps, least = places_of_inputs(params, roots, order)
     new = settled_sizes(order, relied, swaps)
     found: list[Any] = [new.get(v, v) for v in roots]

@@ -437,9 +437,12 @@ def bodies_of_calls(calls: Sequence[Value], gives: Mapping[Value, Sequence[Value
 
 
 def each_of(
-    calls: Sequence[Value], gives: Mapping[Value, Sequence[Value]], values: Sequence[Value],
-    given: Sequence[Value | None], results: Sequence[Value],
-) -> list[Mapping[Value, Value]]:  # fmt: skip
+    calls: Sequence[Value],
+    gives: Mapping[Value, Sequence[Value]],
+    values: Sequence[Value],
+    given: Sequence[Value | None],
+    results: Sequence[Value],
+) -> list[Mapping[Value, Value]]:
     """What is in each of some calls what is given, what is computed, and what is given back. Of what is computed that
     is a value as it was met, which tells where it comes from."""
     layer: Layer = calls[0].attributes[0][1]
