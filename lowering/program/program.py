@@ -361,9 +361,7 @@ class Program:
         StaleError where a weight was written into before."""
         frozen = freezer()
         graph = frozen(self.graph)
-        return attrs.evolve(
-            self, graph=graph, made=self.made.then(frozen), lowered=attrs.evolve(self.lowered, graph=graph)
-        )
+        return attrs.evolve(self, made=self.made.then(frozen), lowered=attrs.evolve(self.lowered, graph=graph))
 
     def contract(self) -> dict[str, Any]:
         """What another runtime must check before it runs the model, ready for `json.dumps`. docs/understand/contract.md
