@@ -26,6 +26,7 @@ from lowering.direct.converting import (
     operands,
     settle_results,
     tensors_in,
+    twin_of,
 )
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
@@ -37,6 +38,7 @@ from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
+from lowering.fold.memory.own_operands import hangs_on_its_writes, takes_elements_alone
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
 from lowering.fold.registry import Registry, operator_of, writing_operator
@@ -61,7 +63,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     for target in targets:
         refuse_overlap(tracer, func, tracer.handle(target))
-        refuse_reads(tracer, func, target, (args, tuple(kwargs.values())))
+        refuse_reads(tracer, func, target, args, kwargs)
     if func in RESIZES:
         return resized(tracer, func, args, kwargs)
     given = on_twins(tracer, func, info, args, kwargs)
@@ -205,26 +207,49 @@ def refuse_overlap(tracer: Tracer, func: Any, written: Handle) -> None:
         keep_answer(tracer, written, lambda sizes: has_overlap(replay_tensor(tracer, written, sizes)))
 
 
-def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) -> None:
+def refuse_reads(
+    tracer: Tracer, func: Any, target: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
     """Raises LoweringError for a write that reads elements which it writes at another place: what it finds there hangs
     on the order of the writes. Keeps that other sizes bring no such elements."""
-    written = tracer.handle(target)
-    for read in map(tracer.handle, tensors_in(given)):
-        if read.memory is not written.memory or same_elements(read.twin, written.twin):
+    written, alike = tracer.handle(target), 0
+    for read in map(tracer.handle, tensors_in((args, tuple(kwargs.values())))):
+        if read.memory is not written.memory:
             continue
-        if copies_one(func, read.value.shape):
+        there = same_elements(read.twin, written.twin)
+        alike += there
+        if read is written or copies_one(func, read.value.shape):
             continue
 
         def share(sizes: Mapping[str, Any], read: Handle = read) -> bool:
             one, other = (replay_tensor(tracer, each, sizes) for each in (read, written))
-            return share_elements(one, other)
+            return share_elements(one, other) and not same_elements(one, other)
 
-        if share(tracer.asked.hints):
+        if not there and share(tracer.asked.hints):
             raise LoweringError(
                 f"{func} reads a part of the tensor that it writes, at other places than it writes there",
                 source=tracer.line(), hint="clone() what is read before the write",
             )  # fmt: skip
         keep_answer(tracer, read, share)
+    if alike > 1 and not takes_elements_alone(func):
+        refuse_own(tracer, func, written, args, kwargs)
+
+
+def refuse_own(
+    tracer: Tracer, func: Any, written: Handle, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raises LoweringError for an operator that takes the tensor that it writes among its operands, where a kernel
+    refuses it or finds there what it has written."""
+    twins, named = [twin_of(tracer, each) for each in args], {key: twin_of(tracer, each) for key, each in kwargs.items()}
+    handles = map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
+    own = {id(h.twin) for h in handles if h.memory is written.memory and same_elements(h.twin, written.twin)}
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        hangs = hangs_on_its_writes(func, twins, named, info_of(func).writes, lambda x: id(x) in own)
+    if hangs:
+        raise LoweringError(
+            f"{func} writes a tensor that is among its operands, which torch refuses, or reads after it has written it",
+            source=tracer.line(), hint="clone() it among the operands",
+        )  # fmt: skip
 
 
 def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:

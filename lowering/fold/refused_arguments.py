@@ -48,6 +48,17 @@ def one_type(*names: str) -> Callable[[Given], Iterator[str]]:
     return check
 
 
+def one_rank(*names: str) -> Callable[[Given], Iterator[str]]:
+    """The check that some operands have as many dimensions as one another."""
+
+    def check(given: Given) -> Iterator[str]:
+        ranks = [given[name].rank for name in names if is_tensor(given.get(name))]
+        if len({*ranks}) > 1:
+            yield f"the operands have {' and '.join(map(str, ranks))} dimensions"
+
+    return check
+
+
 def typed(name: str, *types: DType) -> Callable[[Given], Iterator[str]]:
     """The check that an operand has one of some element types."""
 
@@ -230,8 +241,9 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
         f"aten::conv_transpose{n}d": (one_type("input", "weight"), padding_around, little_output_padding)
         for n in (1, 2, 3)
     },
-    "aten::index_add": (one_type("self", "source"),), "aten::index_copy": (one_type("self", "source"),),
-    "aten::index_reduce": (one_type("self", "source"),), "aten::put": (one_type("self", "source"),),
+    "aten::index_add": (one_type("self", "source"), one_rank("self", "source")),
+    "aten::index_reduce": (one_type("self", "source"), one_rank("self", "source")),
+    "aten::index_copy": (one_type("self", "source"),), "aten::put": (one_type("self", "source"),),
     "aten::index_put": (one_type("self", "values"),), "aten::heaviside": (one_type("self", "values"),),
     "aten::lerp": (one_type("self", "end"),),
     "aten::masked_fill": (typed("mask", DType.BOOL), held("value")),

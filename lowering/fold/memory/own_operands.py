@@ -1,0 +1,147 @@
+"""Operators that read the very tensor that they write: some read all before they write, others refuse it, or find what
+they have written. Only their kernels tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from lowering.errors import LoweringError
+from lowering.fold.memory import overlap, storage
+from lowering.fold.memory.on_cpu import laid_out, sizes_in_small, tensors_in, with_numbers, zeros_like
+from lowering.records.source_lines import source_of
+
+IN_PLACE = frozenset(f"aten::{name}" for name in "copy_ masked_fill_ where lt_ le_ gt_ ge_ eq_ ne_".split())
+"""Operators that take each element by itself, beside those of which torch says so."""
+
+
+def takes_elements_alone(func: Any) -> bool:
+    """Whether an operator makes each element of those at the same place, so that it may be one of these."""
+    name = func._schema.name
+    alone = torch.Tag.pointwise in func.tags or name in overlap.FILLS or name in IN_PLACE
+    return alone or name.startswith(("aten::_foreach", "aten::_fused", "aten::_amp_foreach"))
+
+
+def hangs_on_its_writes(
+    func: Any, args: Sequence[Any], named: Mapping[str, Any], places: Sequence[tuple[int, str]], own: Callable[..., bool]
+) -> bool:
+    """Whether a kernel of a CPU refuses a tensor among the operands of an operator that writes it, or finds there what
+    it has written: `places` are those of what it writes, `own` tells a tensor that is one with it. The arguments are on
+    the meta device."""
+    given = list(tensors_in((args, tuple(named.values()))))
+    for sizes in sizes_asked(given):
+        apart = made_of_numbers(func, args, named, places, own, sizes, True)
+        if isinstance(apart, Exception):
+            continue
+        alike = made_of_numbers(func, args, named, places, own, sizes, False)
+        if isinstance(alike, Exception):
+            return True
+        pairs = zip(alike, apart, strict=True)
+        if not all(torch.allclose(one, other, equal_nan=True) for one, other in pairs):
+            return True
+    return False
+
+
+def sizes_asked(given: Sequence[torch.Tensor]) -> Iterator[Mapping[int, int]]:
+    """The sizes at which a kernel is asked, by those of its operands: where these are few or none, what it finds may not
+    tell."""
+    small = sizes_in_small(given)
+    yield small
+    yield {size: 2 * place + 1 if place > 1 else place for size, place in small.items()}
+    if sum(each.numel() for each in given) <= MOST:
+        yield {size: size for size in small}
+
+
+MOST = 1 << 12
+"""How many elements operands have together that are asked of as they are."""
+
+
+def made_of_numbers(
+    func: Any, args: Sequence[Any], named: Mapping[str, Any], places: Sequence[tuple[int, str]],
+    own: Callable[..., bool], sizes: Mapping[int, int], apart: bool,
+) -> list[torch.Tensor] | Exception:  # fmt: skip
+    """What an operator leaves in what it writes, of numbers that are drawn, with its own operands being what it writes,
+    or copies of it; the error where it refuses them."""
+    written: list[torch.Tensor] = []
+    mine: list[torch.Tensor] = []
+    random = torch.Generator().manual_seed(0)
+
+    def numbers(x: torch.Tensor) -> torch.Tensor:
+        made = zeros_like(laid_out(x, [sizes[size] for size in x.shape]))
+        if made.is_floating_point() or made.is_complex():
+            made.copy_(torch.randn(made.shape, generator=random))
+        elif made.dtype is torch.bool:
+            made.copy_(torch.rand(made.shape, generator=random) < 0.5)
+        return made
+
+    def target(x: torch.Tensor) -> torch.Tensor:
+        written.append(mine[0] if own(x) and mine else numbers(x))
+        if own(x):
+            mine.append(written[-1])
+        return written[-1]
+
+    def operand(x: torch.Tensor) -> torch.Tensor:
+        if not own(x):
+            return numbers(x)
+        return mine[0].clone() if apart else mine[0]
+
+    names = {name for _, name in places}
+    held = {name: with_numbers(each, target) for name, each in named.items() if name in names}
+    at = {place: with_numbers(args[place], target) for place, _ in places if place < len(args)}
+    if not mine:
+        return []
+    positional = [at[place] if place in at else with_numbers(each, operand) for place, each in enumerate(args)]
+    rest = {name: held[name] if name in held else with_numbers(each, operand) for name, each in named.items()}
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            func(*positional, **rest)
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        return error
+    return written
+
+
+# ---------------------------------------------------------------------------------------------- of FX nodes
+
+
+def refuse_own_operands(node: Node, target: Node) -> None:
+    """Raises LoweringError for a node that takes the tensor that it writes among its operands, where a kernel refuses
+    it or finds there what it has written."""
+    operator: Any = node.target
+    memory = storage.storage_of(target)
+    if takes_elements_alone(operator) or sum(storage.storage_of(each) == memory for each in operands_of(node)) < 2:
+        return
+    shown: dict[Node, Any] = {}
+    for each in node.all_input_nodes:
+        recorded = each.meta.get("val")
+        shown[each] = overlap.laid_out([each], False)[0] if isinstance(recorded, torch.Tensor) else recorded
+    written = shown[target]
+    own = {
+        id(shown[each])
+        for each in node.all_input_nodes
+        if storage.storage_of(each) == memory and overlap.same_elements(shown[each], written)
+    }
+    args, kwargs = map_arg((node.args, node.kwargs), lambda each: number(shown[each]))
+    if sum(id(each) in own for each in tensors_in((args, tuple(kwargs.values())))) > 1 and hangs_on_its_writes(
+        operator, args, kwargs, storage.written_arguments(operator), lambda x: id(x) in own
+    ):
+        raise LoweringError(
+            f"{operator} writes {target.name}, which is among its operands: torch refuses that, or reads it after it "
+            "has written it",
+            source=source_of(node), hint="clone() it among the operands",
+        )  # fmt: skip
+
+
+def operands_of(node: Node) -> list[Node]:
+    """The nodes among the arguments of a node, each as often as it stands there."""
+    found: list[Node] = []
+    map_arg((node.args, node.kwargs), lambda each: found.append(each))
+    return found
+
+
+def number(given: Any) -> Any:
+    """A size that was recorded as the number that it was; anything else as it is."""
+    return given.node.hint if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool) else given
