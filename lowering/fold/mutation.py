@@ -18,7 +18,7 @@ from lowering.errors import LoweringError
 from lowering.fold.convert import convert
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import refuse_shared_elements
-from lowering.fold.memory.own_operands import refuse_own_operands
+from lowering.fold.memory.own_operands import reads_apart, refuse_own_operands
 from lowering.fold.memory.storage import Location
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Scope, hold, read_arguments, settle_result
@@ -104,6 +104,7 @@ def call_inplace(scope: Scope, node: Node) -> None:
         if storage.storage_of(each) is not None:
             refuse_shared_elements(node, each)
             refuse_own_operands(node, each)
+            scope.guards.extend((condition, source_of(node)) for condition in reads_apart(node, each))
     if target is torch.ops.aten.copy_.default:
         require_same_buffer(scope, node, written[0])
     names = {name for _, name in storage.written_arguments(target)}

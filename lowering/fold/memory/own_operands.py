@@ -3,15 +3,19 @@ they have written. Only their kernels tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from lowering.capture.guards.guards import over_sizes
 from lowering.errors import LoweringError
 from lowering.fold.memory import overlap, storage
+from lowering.fold.memory.apart import hint_of
 from lowering.fold.memory.on_cpu import laid_out, sizes_in_small, tensors_in, with_numbers, zeros_like
 from lowering.records.source_lines import source_of
 
@@ -145,3 +149,62 @@ def operands_of(node: Node) -> list[Node]:
 def number(given: Any) -> Any:
     """A size that was recorded as the number that it was; anything else as it is."""
     return given.node.hint if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool) else given
+
+
+def reads_apart(node: Node, target: Node) -> Iterator[Any]:
+    """The conditions, in torch's symbols, under which a node reads no element that it writes at another place: at the
+    sizes of the example, and where all are large, it does not, and of small ones those are left out at which it does.
+
+    Raises LoweringError where these are many.
+    """
+    writing: Any = node.target
+    memory = storage.storage_of(target)
+    others = {each for each in node.all_input_nodes if each is not target and storage.storage_of(each) == memory}
+    reads = [each for each in others if not overlap.copies_one(writing, each.meta["val"].shape)]
+    hints = hints_of_layouts((target, *reads)) if reads and memory is not None else {}
+    if writing._schema.name in overlap.FILLS or not hints:
+        return
+    found = [each for each in small_sizes(hints) if moves_at(target, reads, each)]
+    if len(found) > MANY:
+        raise LoweringError(
+            f"{writing} writes {target.name}, which it reads at another place at many sizes",
+            source=source_of(node), hint="clone() what is read before the write",
+        )  # fmt: skip
+    for sizes in found:
+        yield sympy.Or(*(sympy.Ne(over_sizes(symbol), size) for symbol, size in sizes.items()))
+
+
+MANY = 8
+"""More sizes are not left out one by one."""
+SMALL = 12
+"""Below which sizes are tried."""
+
+
+def small_sizes(hints: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
+    """Small sizes, one symbol or two at a time, with the others as in the example."""
+    single = [{symbol: size} for symbol in hints for size in range(2, SMALL) if size != hints[symbol]]
+    yield from ({**hints, **each} for each in single)
+    if len(hints) > 1:
+        pairs = combinations(hints, 2)
+        yield from (
+            {**hints, one: a, other: b}
+            for one, other in pairs
+            for a, b in product(range(2, SMALL // 2), repeat=2)
+            if a != hints[one] and b != hints[other]
+        )
+
+
+def hints_of_layouts(nodes: Iterable[Node]) -> dict[Any, int]:
+    """The numbers of the example for the symbols that tell how tensors lie."""
+    kept = [each.meta["val"] for each in nodes]
+    sizes = [n for x in kept for n in (*x.shape, *x.stride(), x.storage_offset()) if isinstance(n, torch.SymInt)]
+    return {s: hint_of(n, s) for n in sizes for s in sorted(n.node.expr.free_symbols, key=str)}
+
+
+def moves_at(target: Node, reads: Sequence[Node], sizes: Mapping[Any, int]) -> bool:
+    """Whether some of the tensors that are read has elements of what is written, at other places, at these sizes."""
+    written, *read = overlap.laid_out([target, *reads], False, sizes)
+    return any(
+        each.numel() > 0 and not overlap.same_elements(each, written) and overlap.share_elements(each, written)
+        for each in read
+    )
