@@ -235,12 +235,13 @@ def refuse_reads(
         refuse_own(tracer, func, written, args, kwargs)
 
 
-def refuse_own(
-    tracer: Tracer, func: Any, written: Handle, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
+def refuse_own(tracer: Tracer, func: Any, written: Handle, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises LoweringError for an operator that takes the tensor that it writes among its operands, where a kernel
     refuses it or finds there what it has written."""
-    twins, named = [twin_of(tracer, each) for each in args], {key: twin_of(tracer, each) for key, each in kwargs.items()}
+    twins, named = (
+        [twin_of(tracer, each) for each in args],
+        {key: twin_of(tracer, each) for key, each in kwargs.items()},
+    )
     handles = map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
     own = {id(h.twin) for h in handles if h.memory is written.memory and same_elements(h.twin, written.twin)}
     with no_dispatch(), torch._C.DisableTorchFunction():

@@ -88,6 +88,33 @@ def failing_quietly() -> Iterator[None]:
 
 
 @contextmanager
+def backends_told() -> Iterator[None]:
+    """A block in which a model that asks whether cudnn or mkldnn is enabled is told what it was before torch.export
+    switched both off, or what the model has set since."""
+    asked: list[Any] = [vars(type(each))["enabled"] for each in (torch.backends.cudnn, torch.backends.mkldnn)]
+    before = [(each.getter, each.setter) for each in asked]
+    told = [getter() for getter, _ in before]
+
+    def getter_of(place: int) -> Callable[[], bool]:
+        return lambda: told[place] or before[place][0]()
+
+    def setter_of(place: int) -> Callable[[bool], None]:
+        def set_to(value: bool) -> None:
+            told[place] = value
+            before[place][1](value)
+
+        return set_to
+
+    for place, each in enumerate(asked):
+        each.getter, each.setter = getter_of(place), setter_of(place)
+    try:
+        yield
+    finally:
+        for each, (getter, setter) in zip(asked, before, strict=True):
+            each.getter, each.setter = getter, setter
+
+
+@contextmanager
 def saying_that_it_exports() -> Iterator[None]:
     """A block in which torch says that it exports, so that models take the ways that they have for that."""
     before = compiler._is_compiling_flag, compiler._is_exporting_flag

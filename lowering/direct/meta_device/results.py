@@ -352,7 +352,9 @@ def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, cau
     return q.new_empty((*stretched(around, v.shape[:-2]), q.shape[-2], v.shape[-1]))
 
 
-def put_at(func: Any, x: torch.Tensor, axis: int, index: torch.Tensor, rows: torch.Tensor, *rest: Any, **named: Any) -> Any:
+def put_at(
+    func: Any, x: torch.Tensor, axis: int, index: torch.Tensor, rows: torch.Tensor, *rest: Any, **named: Any
+) -> Any:
     """What index_add and index_reduce give on a CPU, which wants one index for each row, and rows as long as those of
     x, while the meta device does not ask."""
     torch._check(x.dim() == rows.dim(), lambda: f"{func}: rows of {tuple(rows.shape)} for {tuple(x.shape)}")

@@ -94,9 +94,7 @@ def refuse_shared_elements(node: Node, target: Node) -> None:
             )
 
 
-def laid_out(
-    nodes: Iterable[Node], other_sizes: bool, sizes: Mapping[Any, int] | None = None
-) -> list[torch.Tensor]:
+def laid_out(nodes: Iterable[Node], other_sizes: bool, sizes: Mapping[Any, int] | None = None) -> list[torch.Tensor]:
     """The tensors of nodes on the meta device, as they lie in memory at the sizes of the example, or at others that
     are all different, or for some of torch's symbols."""
     moved: dict[Any, int] = dict(sizes or {})

@@ -31,7 +31,11 @@ def takes_elements_alone(func: Any) -> bool:
 
 
 def hangs_on_its_writes(
-    func: Any, args: Sequence[Any], named: Mapping[str, Any], places: Sequence[tuple[int, str]], own: Callable[..., bool]
+    func: Any,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    places: Sequence[tuple[int, str]],
+    own: Callable[..., bool],
 ) -> bool:
     """Whether a kernel of a CPU refuses a tensor among the operands of an operator that writes it, or finds there what
     it has written: `places` are those of what it writes, `own` tells a tensor that is one with it. The arguments are on
