@@ -59,6 +59,14 @@ def one_rank(*names: str) -> Callable[[Given], Iterator[str]]:
     return check
 
 
+def for_each_channel(given: Given) -> Iterator[str]:
+    """The check that there is a weight, and a bias, for each channel, where their numbers are known."""
+    channels = given["self" if "self" in given else "input"].shape[1]
+    for each in (given.get("weight"), given.get("bias")):
+        if is_tensor(each) and type(channels) is int and type(each.shape[0]) is int and each.shape[0] != channels:
+            yield f"there are {channels} channels, and {each.shape[0]} weights"
+
+
 def typed(name: str, *types: DType) -> Callable[[Given], Iterator[str]]:
     """The check that an operand has one of some element types."""
 
@@ -260,7 +268,7 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::fill": (held("value"),), "aten::full": (held("fill_value"),), "aten::full_like": (held("fill_value"),),
     "aten::new_full": (held("fill_value"),), "aten::index_fill": (held("value"),),
     "aten::constant_pad_nd": (held("value"), enough_to_cut), "aten::pad": (enough_to_cut,),
-    "aten::ctc_loss": (labels_enough,), "aten::threshold": (held("value"),),
+    "aten::native_group_norm": (for_each_channel,), "aten::ctc_loss": (labels_enough,), "aten::threshold": (held("value"),),
     "aten::hardtanh": (held("min_val", "max_val"),),
     "aten::div": (known_rounding,), "aten::clamp": (some_bound,), "aten::multinomial": (some_draws,),
     "aten::smooth_l1_loss": (loss_width("beta", zero=True),), "aten::huber_loss": (loss_width("delta", zero=False),),

@@ -34,11 +34,12 @@ _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 _PUTS = frozenset(f"aten::{name}" for name in "index_put index_put_ _unsafe_index_put".split())
 _PUTS |= {"aten::_unsafe_masked_index_put_accumulate"}
+_GETS = frozenset(("aten::index", "aten::_unsafe_index"))
 _STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter"))
 _MIDDLES = frozenset(("aten::median", "aten::nanmedian"))
 """Operators that choose one element along a dimension, and give NaN for the middle of nothing at all."""
 _INDEXED = frozenset(("aten::index_reduce", "aten::index_add", "aten::index_copy"))
-_PARTS = frozenset(("aten::diagonal_scatter", *_WRITES, *_INDEXED, *_PUTS, *_STRIDED))
+_PARTS = frozenset(("aten::diagonal_scatter", *_WRITES, *_INDEXED, *_PUTS, *_GETS, *_STRIDED))
 _WHOLE = frozenset(("aten::pixel_unshuffle", "aten::linalg_cond"))
 """Operators that give something else of nothing: an image without pixels as it is, 0 for a matrix of nothing."""
 _COMPARING = frozenset((
@@ -155,6 +156,8 @@ def what_fits(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
         yield from one_index_each(node, recorded)
     elif name in _PUTS:
         yield from spread_to_places(node, recorded)
+    elif name in _GETS:
+        yield from taken_somewhere(node, recorded)
     else:
         yield from strides_within(node, recorded)
 
@@ -364,6 +367,15 @@ def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
             *no_place(sizes_of(recorded), places),
         ):
             yield from of_sizes(condition)
+
+
+def taken_somewhere(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that nothing is taken along an axis of no element, where no index is a mask."""
+    found: Any = recorded_of(node.args[1])
+    if any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in found):
+        return
+    for condition in no_place(sizes_of(recorded), [None if each is None else sizes_of(each) for each in found]):
+        yield from of_sizes(condition)
 
 
 def masks_within(recorded: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Iterator[Any]:
