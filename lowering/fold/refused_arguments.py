@@ -62,7 +62,8 @@ def one_rank(*names: str) -> Callable[[Given], Iterator[str]]:
 def for_each_channel(given: Given) -> Iterator[str]:
     """The check that there is a weight, and a bias, for each channel, where their numbers are known."""
     channels = given["self" if "self" in given else "input"].shape[1]
-    for each in (given.get("weight"), given.get("bias")):
+    found: list[Any] = [given.get("weight"), given.get("bias")]
+    for each in found:
         if is_tensor(each) and type(channels) is int and type(each.shape[0]) is int and each.shape[0] != channels:
             yield f"there are {channels} channels, and {each.shape[0]} weights"
 

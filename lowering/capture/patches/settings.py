@@ -13,7 +13,9 @@ from torch import compiler
 from torch.nn.modules import transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lowering.capture.inputs.contents import Contents, changed_attributes, containers_of
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.zero_questions import Heard
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
 
@@ -112,6 +114,30 @@ def backends_told() -> Iterator[None]:
     finally:
         for each, (getter, setter) in zip(asked, before, strict=True):
             each.getter, each.setter = getter, setter
+
+
+@contextmanager
+def assignments_told(module: Any, heard: Heard) -> Iterator[None]:
+    """A block in which the attributes of a module that torch.export finds changed, and puts back, are noted first."""
+    export_trace = export_tracing()
+    before = export_trace._detect_attribute_assignment
+
+    @contextmanager
+    def noted(root: Any) -> Iterator[None]:
+        with before(root):
+            if module is None:
+                yield
+                return
+            contents = Contents.of(containers_of(module))
+            yield
+            changed = {id(held): known for held, known in contents.changed()}
+            heard.changed.extend(changed_attributes(module, changed) if changed else ())
+
+    export_trace._detect_attribute_assignment = noted
+    try:
+        yield
+    finally:
+        export_trace._detect_attribute_assignment = before
 
 
 @contextmanager

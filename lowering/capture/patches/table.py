@@ -339,6 +339,14 @@ TABLE: tuple[Patch, ...] = (
         lambda at: settings.backends_told(),
     ),
     Patch(
+        "assignments_told",
+        ("torch.export._trace._detect_attribute_assignment",),
+        "torch.export puts back what a model sets, so that no note would tell of it",
+        "2.13",
+        lambda at: at.exports and not at.dynamo,
+        lambda at: settings.assignments_told(at.module, at.heard),
+    ),
+    Patch(
         "listening",
         (
             "the comparisons, divisions and answers of torch.fx.experimental.sym_node.SymNode",

@@ -55,7 +55,7 @@ def hangs_on_its_writes(
 
 
 def sizes_asked(given: Sequence[torch.Tensor]) -> Iterator[Mapping[int, int]]:
-    """The sizes at which a kernel is asked, by those of its operands: where these are few, what it finds may not tell."""
+    """The sizes at which a kernel is asked, by those of its operands: few may not tell."""
     small = sizes_in_small(given)
     yield small
     yield {size: 2 * place + 1 if place > 1 else place for size, place in small.items()}

@@ -157,7 +157,8 @@ def test_how_nothing_lies_is_told_or_refused(model: Callable[[Tensor], Tensor], 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_model_that_asks_for_backends_is_told_what_eager_is(way: Any) -> None:
     def model(x: Tensor) -> Tensor:
-        return x + torch.backends.cudnn.enabled + 10 * torch.backends.mkldnn.enabled
+        told: tuple[Any, ...] = (torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled)
+        return x + told[0] + 10 * told[1]
 
     x = torch.randn(3)
     assert torch.equal(irkit.to_onnx(model, (x,), capture=way)(x), model(x))
