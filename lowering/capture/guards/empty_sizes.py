@@ -114,9 +114,30 @@ class Walk(Interpreter):
                 with unset_fake_temporarily():
                     real: Any = pytree.tree_map_only(torch.Tensor, like, (args, kwargs))
                     n.target(*real[0], **real[1])
-        made = super().run_node(n)
+        try:
+            made = super().run_node(n)
+        except Exception as error:
+            if is_refusal(error) or not is_told_whole(n):
+                raise
+            return pytree.tree_map_only(torch.Tensor, self.as_recorded, n.meta["val"])
         refuse_other_sizes(n, made, self.sizes)
         return made
+
+    def as_recorded(self, recorded: torch.Tensor) -> torch.Tensor:
+        """A tensor of the sizes that torch recorded, at these: where torch itself fails, what follows is asked still."""
+        shape = [at(size, self.sizes) for size in recorded.shape]
+        return torch.empty(shape, dtype=recorded.dtype, device=recorded.device)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error is one by which an operator refuses what it is given."""
+    return isinstance(error, RuntimeError | IndexError | ValueError) and type(error).__module__ == "builtins"
+
+
+def is_told_whole(node: Node) -> bool:
+    """Whether a node gives nothing but tensors, whose sizes hang on no number of the data."""
+    recorded = pytree.tree_leaves(node.meta.get("val")) if node.op == "call_function" else []
+    return bool(recorded) and all(isinstance(each, torch.Tensor) and all(map(is_told, each.shape)) for each in recorded)
 
 
 def refuse_other_sizes(node: Node, made: Any, sizes: Mapping[str, int]) -> None:

@@ -68,9 +68,14 @@ MOST = 1 << 12
 
 
 def made_of_numbers(
-    func: Any, args: Sequence[Any], named: Mapping[str, Any], places: Sequence[tuple[int, str]],
-    own: Callable[..., bool], sizes: Mapping[int, int], apart: bool,
-) -> list[torch.Tensor] | Exception:  # fmt: skip
+    func: Any,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    places: Sequence[tuple[int, str]],
+    own: Callable[..., bool],
+    sizes: Mapping[int, int],
+    apart: bool,
+) -> list[torch.Tensor] | Exception:
     """What an operator leaves in what it writes, of numbers that are drawn, with its own operands being what it writes,
     or copies of it; the error where it refuses them."""
     written: list[torch.Tensor] = []
@@ -138,8 +143,9 @@ def refuse_own_operands(node: Node, target: Node) -> None:
         raise LoweringError(
             f"{operator} writes {target.name}, which is among its operands: torch refuses that, or reads it after it "
             "has written it",
-            source=source_of(node), hint="clone() it among the operands",
-        )  # fmt: skip
+            source=source_of(node),
+            hint="clone() it among the operands",
+        )
 
 
 def operands_of(node: Node) -> list[Node]:
@@ -171,8 +177,9 @@ def reads_apart(node: Node, target: Node) -> Iterator[Any]:
     if len(found) > MANY:
         raise LoweringError(
             f"{writing} writes {target.name}, which it reads at another place at many sizes",
-            source=source_of(node), hint="clone() what is read before the write",
-        )  # fmt: skip
+            source=source_of(node),
+            hint="clone() what is read before the write",
+        )
     for sizes in found:
         yield sympy.Or(*(sympy.Ne(over_sizes(symbol), size) for symbol, size in sizes.items()))
 

@@ -62,8 +62,9 @@ def test_a_number_is_no_row(name: str, way: Any) -> None:
         irkit.to_onnx(
             lambda x, at, rows: put(x, at[0], rows[0]),
             (torch.randn(3), torch.zeros(2, dtype=torch.int64), torch.randn(2)),
-            dynamic_shapes=({0: "n"}, None, None), capture=way,
-        )  # fmt: skip
+            dynamic_shapes=({0: "n"}, None, None),
+            capture=way,
+        )
 
 
 def masked(write: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -163,3 +164,16 @@ def test_a_model_that_asks_for_backends_is_told_what_eager_is(way: Any) -> None:
     x = torch.randn(3)
     assert torch.equal(irkit.to_onnx(model, (x,), capture=way)(x), model(x))
     assert torch.backends.cudnn.enabled and torch.backends.mkldnn.enabled
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("scale", [1, 2])
+def test_what_follows_an_operator_that_torch_fails_on_is_asked_of_nothing(scale: int, way: Any) -> None:
+    def model(x: Tensor) -> Tensor:
+        y = torch.nn.functional.interpolate(x, scale_factor=scale)
+        return y.view(y.shape[0], -1, *y.shape[2:])
+
+    names = ({0: "n", 2: "h", 3: "w"},)
+    program = irkit.to_onnx(model, (torch.randn(2, 4, 8, 8),), dynamic_shapes=names, capture=way)
+    for sizes in product((0, 1, 2), (4,), (1, 4), (3,)):
+        agrees(model, program, (torch.randn(sizes),))
