@@ -41,6 +41,7 @@ from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_el
 from lowering.fold.memory.own_operands import hangs_on_its_writes, takes_elements_alone
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
+from lowering.fold.refused_arguments import require_fits
 from lowering.fold.registry import Registry, operator_of, writing_operator
 from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex, pair, parts
 from lowering.tensors.shaping import reshape
@@ -66,12 +67,14 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         refuse_reads(tracer, func, target, args, kwargs)
     if func in RESIZES:
         return resized(tracer, func, args, kwargs)
+    shapes = [tracer.handle(target).twin.shape for target in targets]
     given = on_twins(tracer, func, info, args, kwargs)
     names = {key for _, key in info.writes}
     alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
     if alone:
         value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
     else:
+        refuse_resized(tracer, func, targets, shapes)
         require_written(tracer, func, info, args, kwargs, targets)
     twins = [tracer.handle(t).twin for t in targets]
     name = tracer.name(func)
@@ -92,13 +95,24 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
             put(tracer, func, tracer.handle(target), result, name)
         return tuple(shown) if len(shown) > 1 else shown[0]
     for target, result in zip(targets, results, strict=False):
-        if not alone or not renewed(tracer, func, target, result, name, value_args):
-            put(tracer, func, tracer.handle(target), result, name)
+        if not (alone and renewed(tracer, func, target, result, name, value_args)):
+            put(tracer, func, tracer.handle(target), result, name, fits=not alone)
     if alone:
         require_written(tracer, func, info, args, kwargs, targets)
     if not func._schema.returns:
         return None
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def refuse_resized(tracer: Tracer, func: Any, targets: Sequence[torch.Tensor], before: Sequence[torch.Size]) -> None:
+    """Raises RuntimeError where what an operator gives in place has other sizes than what it is written to, which the
+    meta device gives these sizes."""
+    for target, shape in zip(targets, before, strict=True):
+        found = tracer.handle(target).twin.shape
+        if found != shape:
+            raise RuntimeError(
+                f"{func}: output with shape {list(shape)} doesn't match the broadcast shape {list(found)}"
+            )
 
 
 def require_written(
@@ -291,9 +305,12 @@ def turned_into(tracer: Tracer, target: Traced, shown: Traced) -> Traced:
     return target
 
 
-def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str) -> None:
-    """Writes a result, cast and broadcast to what a tensor is, to where it lives."""
+def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str, fits: bool = False) -> None:
+    """Writes a result, cast and broadcast to what a tensor is, to where it lives; one that `fits` must be of the same
+    numbers, and of no more elements, where eager would refuse others."""
     old = tracer.read(handle)
+    if fits:
+        require_fits(func, result, old)
     result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
         result = expand_pair(result, old.shape)

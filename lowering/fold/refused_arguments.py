@@ -32,6 +32,30 @@ def require_taken(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
             raise LoweringError(f"eager refuses this call of {target}: {reason}", hint="mend the call in the model")
 
 
+def require_fits(target: Any, result: Value, held: Value) -> None:
+    """Raises LoweringError where an operator writes in place what is of another kind of numbers than what holds it, or
+    of more elements, which eager refuses."""
+    reason = ""
+    kinds = [kind_of(each) for each in (result, held)]
+    if kinds[0] > kinds[1]:
+        reason = f"its result cannot be cast to {held.dtype.short}"
+    else:
+        pairs = zip(reversed(result.shape), reversed(held.shape), strict=False)
+        larger = result.rank > held.rank or any(
+            type(one) is int and type(other) is int and one not in (1, other) for one, other in pairs
+        )
+        reason = f"its result is {result.type!r}, and is written to {held.type!r}" if larger else ""
+    if reason:
+        raise LoweringError(f"eager refuses this call of {target}: {reason}", hint="mend the call in the model")
+
+
+def kind_of(x: Value) -> int:
+    """What kind of numbers a value has: truths, integers, floats, complex ones, each of which holds those before it."""
+    if x.dtype.is_complex:
+        return 3
+    return 0 if x.dtype is DType.BOOL else 1 if x.dtype.is_integer else 2
+
+
 def is_tensor(given: Any) -> bool:
     """Whether an argument is a tensor with dimensions; what is computed of numbers out of data has none."""
     return isinstance(given, Value) and isinstance(given.type, Tensor)

@@ -1,4 +1,5 @@
-"""Operators that write a tensor that is among their operands, whole or in part, at the example's sizes or at others:
+"""Operators that write a tensor that is among their operands, whole or in part, at the example's sizes or at others, or
+write more than it holds:
 where eager refuses, or reads what it has written, there is no program that answers."""
 
 from __future__ import annotations
@@ -98,3 +99,40 @@ def test_a_write_that_reads_other_elements_of_its_own_at_some_sizes_is_refused_t
         except IrkitError:
             continue
         assert torch.equal(answer, model(x)), n
+
+
+IN_PLACE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "pow": lambda t, y: t.pow_(y),
+    "lt": lambda t, y: t.lt_(y),
+    "clamp_max": lambda t, y: t.clamp_max_(y),
+    "hypot": lambda t, y: t.hypot_(y),
+    "add": lambda t, y: t.add_(y),
+    "masked_scatter": lambda t, y: t.masked_scatter_(y > 0, y),
+    "masked_fill": lambda t, y: t.masked_fill_(y > 0, 1.0),
+}
+
+
+@pytest.mark.parametrize("names", [None, ({0: "n"}, {0: "n"})], ids=["fixed", "n"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_is_written_in_place_has_the_sizes_of_the_tensor(name: str, way: Any, names: Any) -> None:
+    given = torch.randn(3, 1, 1), torch.randn(3, 4, 1)
+    with pytest.raises(IrkitError):
+        irkit.to_onnx(lambda t, y: IN_PLACE[name](t * 1, y), given, dynamic_shapes=names, capture=way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t.logit_(),
+        lambda t: t.ldexp_(torch.ones(3)),
+        lambda t: t.mul_(1.5),
+        lambda t: t.div_(2),
+        lambda t: t.eq_(1).logit_(),
+    ],
+    ids=["logit", "ldexp", "mul", "div", "logit of truths"],
+)
+def test_what_is_written_in_place_is_of_the_numbers_of_the_tensor(write: Callable[[Tensor], Tensor], way: Any) -> None:
+    with pytest.raises(IrkitError):
+        irkit.to_onnx(lambda t: write(t * 1), (torch.arange(3),), capture=way)
