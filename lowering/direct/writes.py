@@ -38,7 +38,7 @@ from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
-from lowering.fold.memory.own_operands import hangs_on_its_writes, takes_elements_alone
+from lowering.fold.memory.own_operands import hangs_on_its_writes, refuses_types, takes_elements_alone
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
 from lowering.fold.refused_arguments import require_fits
@@ -94,6 +94,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         for target, result in zip(targets, results, strict=True):
             put(tracer, func, tracer.handle(target), result, name)
         return tuple(shown) if len(shown) > 1 else shown[0]
+    refuse_other_types(tracer, func, targets if alone else (), results, args, kwargs)
     for target, result in zip(targets, results, strict=False):
         if not (alone and renewed(tracer, func, target, result, name, value_args)):
             put(tracer, func, tracer.handle(target), result, name, fits=not alone)
@@ -265,6 +266,25 @@ def refuse_own(tracer: Tracer, func: Any, written: Handle, args: Sequence[Any], 
             f"{func} writes a tensor that is among its operands, which torch refuses, or reads after it has written it",
             source=tracer.line(), hint="clone() it among the operands",
         )  # fmt: skip
+
+
+def refuse_other_types(
+    tracer: Tracer, func: Any, targets: Sequence[Any], results: Sequence[Value], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Raises LoweringError where a kernel refuses to write a result to a tensor of another element type."""
+    if all(result.dtype is tracer.handle(t).value.dtype for t, result in zip(targets, results, strict=False)):
+        return
+    twins, named = (
+        [twin_of(tracer, each) for each in args],
+        {key: twin_of(tracer, each) for key, each in kwargs.items()},
+    )
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        if refuses_types(func, twins, named):
+            raise LoweringError(
+                f"eager refuses to write the result of {func} to a tensor of another element type",
+                source=tracer.line(), hint="give out= a tensor of the result's type",
+            )  # fmt: skip
 
 
 def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:

@@ -18,7 +18,7 @@ from lowering.errors import LoweringError
 from lowering.fold.convert import convert
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import refuse_shared_elements
-from lowering.fold.memory.own_operands import reads_apart, refuse_own_operands
+from lowering.fold.memory.own_operands import reads_apart, refuse_other_types, refuse_own_operands
 from lowering.fold.memory.storage import Location
 from lowering.fold.refused_arguments import require_fits
 from lowering.fold.registry import operator_of, writing_operator
@@ -130,6 +130,8 @@ def call_inplace(scope: Scope, node: Node) -> None:
     for place, result in zip(written, several, strict=False):
         if not alone:
             require_fits(target, result, scope.read(place))
+        elif result.dtype is not scope.read(place).dtype:
+            refuse_other_types(node)
         write(scope, node, place, result)
     scope.places[node] = scope.places[written[0]] if written[0] in scope.places else Location(node)
     recorded = node.meta.get("val")

@@ -83,12 +83,7 @@ def made_of_numbers(
     random = torch.Generator().manual_seed(0)
 
     def numbers(x: torch.Tensor) -> torch.Tensor:
-        made = zeros_like(laid_out(x, [sizes[size] for size in x.shape]))
-        if made.is_floating_point() or made.is_complex():
-            made.copy_(torch.randn(made.shape, generator=random))
-        elif made.dtype is torch.bool:
-            made.copy_(torch.rand(made.shape, generator=random) < 0.5)
-        return made
+        return drawn_like(x, sizes, random)
 
     def target(x: torch.Tensor) -> torch.Tensor:
         written.append(mine[0] if own(x) and mine else numbers(x))
@@ -116,7 +111,54 @@ def made_of_numbers(
     return written
 
 
+def drawn_like(x: torch.Tensor, sizes: Mapping[int, int], random: torch.Generator) -> torch.Tensor:
+    """Numbers of other sizes that lie in the order of a tensor; zeros for whole ones, which may be places."""
+    made = zeros_like(laid_out(x, [sizes[size] for size in x.shape]))
+    if made.is_floating_point() or made.is_complex():
+        made.copy_(torch.randn(made.shape, generator=random))
+    elif made.dtype is torch.bool:
+        made.copy_(torch.rand(made.shape, generator=random) < 0.5)
+    return made
+
+
+def refuses_types(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether a kernel of a CPU refuses to write its result to what is of another element type."""
+    given, random = list(tensors_in((args, tuple(named.values())))), torch.Generator().manual_seed(0)
+    sizes = {size: size for each in given for size in each.shape}
+    if sum(each.numel() for each in given) > MOST:
+        sizes = sizes_in_small(given)
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            rest = {name: with_numbers(each, lambda x: drawn_like(x, sizes, random)) for name, each in named.items()}
+            func(*[with_numbers(each, lambda x: drawn_like(x, sizes, random)) for each in args], **rest)
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        return any(word in str(error) for word in ("dtype", "scalar type", "be cast"))
+    return False
+
+
 # ---------------------------------------------------------------------------------------------- of FX nodes
+
+
+def refuse_other_types(node: Node) -> None:
+    """Raises LoweringError for a node whose result a kernel refuses to write to what is of another element type."""
+    operator: Any = node.target
+    shown = shown_on_meta(node)
+    args, kwargs = map_arg((node.args, node.kwargs), lambda each: number(shown[each]))
+    if refuses_types(operator, args, kwargs):
+        raise LoweringError(
+            f"eager refuses to write the result of {operator} to a tensor of another element type",
+            source=source_of(node),
+            hint="give out= a tensor of the result's type",
+        )
+
+
+def shown_on_meta(node: Node) -> dict[Node, Any]:
+    """What was recorded for the operands of a node, on the meta device at the example's sizes."""
+    shown: dict[Node, Any] = {}
+    for each in node.all_input_nodes:
+        recorded = each.meta.get("val")
+        shown[each] = overlap.laid_out([each], False)[0] if isinstance(recorded, torch.Tensor) else recorded
+    return shown
 
 
 def refuse_own_operands(node: Node, target: Node) -> None:
@@ -126,10 +168,7 @@ def refuse_own_operands(node: Node, target: Node) -> None:
     memory = storage.storage_of(target)
     if takes_elements_alone(operator) or sum(storage.storage_of(each) == memory for each in operands_of(node)) < 2:
         return
-    shown: dict[Node, Any] = {}
-    for each in node.all_input_nodes:
-        recorded = each.meta.get("val")
-        shown[each] = overlap.laid_out([each], False)[0] if isinstance(recorded, torch.Tensor) else recorded
+    shown = shown_on_meta(node)
     written = shown[target]
     own = {
         id(shown[each])

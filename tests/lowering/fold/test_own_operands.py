@@ -136,3 +136,31 @@ def test_what_is_written_in_place_has_the_sizes_of_the_tensor(name: str, way: An
 def test_what_is_written_in_place_is_of_the_numbers_of_the_tensor(write: Callable[[Tensor], Tensor], way: Any) -> None:
     with pytest.raises(IrkitError):
         irkit.to_onnx(lambda t: write(t * 1), (torch.arange(3),), capture=way)
+
+
+OUT: dict[str, Callable[[Tensor], Any]] = {
+    "sort": lambda x: torch.sort(x, 0, out=(x.new_zeros(3, 4, dtype=torch.float64), FIRST.repeat(3, 1))),
+    "index_select": lambda x: torch.index_select(x, 0, FIRST[0, :1], out=torch.zeros(1, 4, dtype=torch.float64)),
+    "tril": lambda x: torch.tril(x, out=torch.zeros(3, 4, dtype=torch.float64)),
+    "add": lambda x: torch.add(x, 1.5, out=torch.zeros(3, 4, dtype=torch.int64)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", OUT)
+def test_what_is_given_for_a_result_is_of_a_type_that_takes_it(name: str, way: Any) -> None:
+    with pytest.raises(IrkitError):
+        irkit.to_onnx(lambda x: OUT[name](x), (torch.randn(3, 4),), capture=way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wider_type_takes_a_result_where_torch_casts_it(way: Any) -> None:
+    def model(x: Tensor) -> tuple[Tensor, ...]:
+        held = torch.zeros(3, 4, dtype=torch.float64), torch.zeros(3, 4, dtype=torch.int64)
+        torch.mul(x, x, out=held[0])
+        torch.lt(x, 0, out=held[1])
+        return held
+
+    x = torch.randn(3, 4)
+    for mine, eager in zip(irkit.to_onnx(model, (x,), capture=way)(x), model(x), strict=True):
+        torch.testing.assert_close(mine, eager)
