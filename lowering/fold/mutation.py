@@ -128,7 +128,7 @@ def call_inplace(scope: Scope, node: Node) -> None:
             write(scope, node, place, result)
         return
     for place, result in zip(written, several, strict=False):
-        if not alone:
+        if not alone and target not in RESIZES:
             require_fits(target, result, scope.read(place))
         elif result.dtype is not scope.read(place).dtype:
             refuse_other_types(node)
