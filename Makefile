@@ -206,6 +206,7 @@ fuzz-control-flow: $(READY)
 
 fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)
+	$(BIN)/python -m tests.fuzz.small_sizes 2000 --seed 5000000
 	$(BIN)/python -m tests.fuzz.functions_of_sizes 2000
 	$(BIN)/python -m tests.fuzz.numbers_beside_integers 1000
 	$(BIN)/python -m tests.fuzz.tied_sizes 2000

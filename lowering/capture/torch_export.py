@@ -259,7 +259,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         raised.refuse(occasion.heard)
         found = carried_out(program)
         drawn = lines_of_draws(found) if torch.default_generator.initial_seed() != SEED else ()
-    occasion.heard.changed.extend(changes)
+    occasion.heard.changed.extend(each for each in changes if each not in occasion.heard.changed)
     occasion.heard.drawn.extend((*map(DRAWN.format, drawn), *map(OUTSIDE.format, by_python)))
     return found, occasion.heard
 

@@ -58,7 +58,8 @@ def widen_sizes(captured: Found, request: Request, asked: Sequence[Question]) ->
     captured = tried_at_zero(captured, trial, zeros)
     captured = tried_at_several(captured, trial, done)
     kept = tuple(guard for guard in captured.guards if not needless(guard.expr, captured.range_constraints))
-    return attrs.evolve(captured, guards=kept)
+    lasting = about_zero([each for each in asked if each.lasting], captured)
+    return attrs.evolve(captured, guards=tuple(dict.fromkeys((*kept, *lasting))))
 
 
 def refuse_zeros(captured: Found, asked: Sequence[Question]) -> Found:

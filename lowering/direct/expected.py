@@ -88,6 +88,8 @@ def in_equal_parts(tracer: Tracer, x: Any, axis: int, part: Any, count: int) -> 
     if tracer.asked.hint(part) == 0:
         tracer.asked.equal(size, 0)
         return parts(tracer, x, axis, [0] * count)
+    if count > 1 and type(part) is not int:  # of nothing there is one part, also where a quotient says how many
+        tracer.asked.condition(sympy.Ge(part, 1), True)
     tracer.asked.equal(dims.maximum(dims.ceildiv(size, part), 1), count)
     last = dims.sub(size, dims.mul(part, count - 1))
     return parts(tracer, x, axis, [*[part] * (count - 1), last])

@@ -14,7 +14,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
 from lowering.capture.guards.answers import holds
-from lowering.direct.meta_device.arguments import laid_out
+from lowering.direct.meta_device.arguments import in_order_steps, laid_out
 from lowering.direct.points import number, plain_number, sizes_with
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
@@ -327,21 +327,31 @@ MOST, MOST_POINTS = 4, 8
 
 
 def strides_to_all(tracer: Tracer, handle: Handle) -> None:
-    """Keeps that no axis has the size 0 or 1, at which torch tells other strides than products of sizes, and that what
-    is the whole of another tensor in the example always is.
+    """Keeps that no axis has a size at which torch tells other strides than products of sizes: 0, of what is stretched
+    1, and of what lies in another order than that of its axes, or only by chance in order, 1 as well; and that what is
+    the whole of another tensor in the example always is.
 
     Raises LoweringError for a tensor whose strides sizes do not tell.
     """
-    strides_of(tracer, handle)
+    told = tuple(number(each, tracer.asked.hints) for each in strides_of(tracer, handle))
+    if told != handle.twin.stride():
+        raise LoweringError(
+            "the model asks for the strides of a tensor with axes of one element, or of none, which sizes do not tell",
+            hint="call clone(memory_format=torch.contiguous_format) before it, or use capture='torch.export'",
+        )
     one, other = (dims.product(shape) for shape in (handle.value.shape, handle.memory.content.shape))
     bent = bent_sizes(handle) if handle.lenses and dims.same(one, other) is not True else []
     if bent and points_apart(tracer, bent, lambda sizes: plain_number(one, sizes) == plain_number(other, sizes), True):
         raise of_part()
+    given = handle.name != "" and not handle.lenses
+    turned = handle.twin.stride() != in_order_steps(handle.twin)
     for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
         if type(size) is not int:
-            least = 2 if step == 0 else 1
-            if tracer.asked.hint(size) >= least:
+            least, hint = 2 if step == 0 or turned else 1, tracer.asked.hint(size)
+            if hint >= least:
                 tracer.asked.condition(sympy.Ge(size, least), True)
+            elif hint == 1 or not given:
+                tracer.asked.condition(sympy.Eq(size, hint), True)
 
 
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -26,6 +26,7 @@ from lowering.direct.converting import (
     operands,
     settle_results,
     tensors_in,
+    twin_of,
 )
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
@@ -37,8 +38,10 @@ from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
+from lowering.fold.memory.own_operands import hangs_on_its_writes, refuses_types, takes_elements_alone
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
+from lowering.fold.refused_arguments import require_fits
 from lowering.fold.registry import Registry, operator_of, writing_operator
 from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex, pair, parts
 from lowering.tensors.shaping import reshape
@@ -61,15 +64,17 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     for target in targets:
         refuse_overlap(tracer, func, tracer.handle(target))
-        refuse_reads(tracer, func, target, (args, tuple(kwargs.values())))
+        refuse_reads(tracer, func, target, args, kwargs)
     if func in RESIZES:
         return resized(tracer, func, args, kwargs)
+    shapes = [tracer.handle(target).twin.shape for target in targets]
     given = on_twins(tracer, func, info, args, kwargs)
     names = {key for _, key in info.writes}
     alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
     if alone:
         value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
     else:
+        refuse_resized(tracer, func, targets, shapes)
         require_written(tracer, func, info, args, kwargs, targets)
     twins = [tracer.handle(t).twin for t in targets]
     name = tracer.name(func)
@@ -89,14 +94,26 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         for target, result in zip(targets, results, strict=True):
             put(tracer, func, tracer.handle(target), result, name)
         return tuple(shown) if len(shown) > 1 else shown[0]
+    refuse_other_types(tracer, func, targets if alone else (), results, args, kwargs)
     for target, result in zip(targets, results, strict=False):
-        if not alone or not renewed(tracer, func, target, result, name, value_args):
-            put(tracer, func, tracer.handle(target), result, name)
+        if not (alone and renewed(tracer, func, target, result, name, value_args)):
+            put(tracer, func, tracer.handle(target), result, name, fits=not alone)
     if alone:
         require_written(tracer, func, info, args, kwargs, targets)
     if not func._schema.returns:
         return None
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def refuse_resized(tracer: Tracer, func: Any, targets: Sequence[torch.Tensor], before: Sequence[torch.Size]) -> None:
+    """Raises RuntimeError where what an operator gives in place has other sizes than what it is written to, which the
+    meta device gives these sizes."""
+    for target, shape in zip(targets, before, strict=True):
+        found = tracer.handle(target).twin.shape
+        if found != shape:
+            raise RuntimeError(
+                f"{func}: output with shape {list(shape)} doesn't match the broadcast shape {list(found)}"
+            )
 
 
 def require_written(
@@ -205,26 +222,69 @@ def refuse_overlap(tracer: Tracer, func: Any, written: Handle) -> None:
         keep_answer(tracer, written, lambda sizes: has_overlap(replay_tensor(tracer, written, sizes)))
 
 
-def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) -> None:
+def refuse_reads(
+    tracer: Tracer, func: Any, target: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
     """Raises LoweringError for a write that reads elements which it writes at another place: what it finds there hangs
     on the order of the writes. Keeps that other sizes bring no such elements."""
-    written = tracer.handle(target)
-    for read in map(tracer.handle, tensors_in(given)):
-        if read.memory is not written.memory or same_elements(read.twin, written.twin):
+    written, alike = tracer.handle(target), 0
+    for read in map(tracer.handle, tensors_in((args, tuple(kwargs.values())))):
+        if read.memory is not written.memory:
             continue
-        if copies_one(func, read.value.shape):
+        there = same_elements(read.twin, written.twin)
+        alike += there
+        if read is written or copies_one(func, read.value.shape):
             continue
 
         def share(sizes: Mapping[str, Any], read: Handle = read) -> bool:
             one, other = (replay_tensor(tracer, each, sizes) for each in (read, written))
-            return share_elements(one, other)
+            return share_elements(one, other) and not same_elements(one, other)
 
-        if share(tracer.asked.hints):
+        if not there and share(tracer.asked.hints):
             raise LoweringError(
                 f"{func} reads a part of the tensor that it writes, at other places than it writes there",
                 source=tracer.line(), hint="clone() what is read before the write",
             )  # fmt: skip
         keep_answer(tracer, read, share)
+    if alike > 1 and not takes_elements_alone(func):
+        refuse_own(tracer, func, written, args, kwargs)
+
+
+def refuse_own(tracer: Tracer, func: Any, written: Handle, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises LoweringError for an operator that takes the tensor that it writes among its operands, where a kernel
+    refuses it or finds there what it has written."""
+    twins, named = (
+        [twin_of(tracer, each) for each in args],
+        {key: twin_of(tracer, each) for key, each in kwargs.items()},
+    )
+    handles = map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
+    own = {id(h.twin) for h in handles if h.memory is written.memory and same_elements(h.twin, written.twin)}
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        hangs = hangs_on_its_writes(func, twins, named, info_of(func).writes, lambda x: id(x) in own)
+    if hangs:
+        raise LoweringError(
+            f"{func} writes a tensor that is among its operands, which torch refuses, or reads after it has written it",
+            source=tracer.line(), hint="clone() it among the operands",
+        )  # fmt: skip
+
+
+def refuse_other_types(
+    tracer: Tracer, func: Any, targets: Sequence[Any], results: Sequence[Value], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Raises LoweringError where a kernel refuses to write a result to a tensor of another element type."""
+    if all(result.dtype is tracer.handle(t).value.dtype for t, result in zip(targets, results, strict=False)):
+        return
+    twins, named = (
+        [twin_of(tracer, each) for each in args],
+        {key: twin_of(tracer, each) for key, each in kwargs.items()},
+    )
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        if refuses_types(func, twins, named):
+            raise LoweringError(
+                f"eager refuses to write the result of {func} to a tensor of another element type",
+                source=tracer.line(), hint="give out= a tensor of the result's type",
+            )  # fmt: skip
 
 
 def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
@@ -265,9 +325,12 @@ def turned_into(tracer: Tracer, target: Traced, shown: Traced) -> Traced:
     return target
 
 
-def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str) -> None:
-    """Writes a result, cast and broadcast to what a tensor is, to where it lives."""
+def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str, fits: bool = False) -> None:
+    """Writes a result, cast and broadcast to what a tensor is, to where it lives; one that `fits` must be of the same
+    numbers, and of no more elements, where eager would refuse others."""
     old = tracer.read(handle)
+    if fits:
+        require_fits(func, result, old)
     result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
         result = expand_pair(result, old.shape)

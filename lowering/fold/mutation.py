@@ -18,7 +18,9 @@ from lowering.errors import LoweringError
 from lowering.fold.convert import convert
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import refuse_shared_elements
+from lowering.fold.memory.own_operands import reads_apart, refuse_other_types, refuse_own_operands
 from lowering.fold.memory.storage import Location
+from lowering.fold.refused_arguments import require_fits
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Scope, hold, read_arguments, settle_result
 from lowering.records.source_lines import source_of
@@ -102,10 +104,13 @@ def call_inplace(scope: Scope, node: Node) -> None:
     for each in written:
         if storage.storage_of(each) is not None:
             refuse_shared_elements(node, each)
+            refuse_own_operands(node, each)
+            scope.guards.extend((condition, source_of(node)) for condition in reads_apart(node, each))
     if target is torch.ops.aten.copy_.default:
         require_same_buffer(scope, node, written[0])
     names = {name for _, name in storage.written_arguments(target)}
-    if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
+    alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
+    if alone:
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
     results = convert(scope, node, functional, args, kwargs, None)
     several = results if isinstance(results, tuple | list) else (results,)
@@ -123,6 +128,10 @@ def call_inplace(scope: Scope, node: Node) -> None:
             write(scope, node, place, result)
         return
     for place, result in zip(written, several, strict=False):
+        if not alone and target not in RESIZES:
+            require_fits(target, result, scope.read(place))
+        elif result.dtype is not scope.read(place).dtype:
+            refuse_other_types(node)
         write(scope, node, place, result)
     scope.places[node] = scope.places[written[0]] if written[0] in scope.places else Location(node)
     recorded = node.meta.get("val")

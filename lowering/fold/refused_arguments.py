@@ -32,6 +32,30 @@ def require_taken(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
             raise LoweringError(f"eager refuses this call of {target}: {reason}", hint="mend the call in the model")
 
 
+def require_fits(target: Any, result: Value, held: Value) -> None:
+    """Raises LoweringError where an operator writes in place what is of another kind of numbers than what holds it, or
+    of more elements, which eager refuses."""
+    reason = ""
+    kinds = [kind_of(each) for each in (result, held)]
+    if kinds[0] > kinds[1]:
+        reason = f"its result cannot be cast to {held.dtype.short}"
+    else:
+        pairs = zip(reversed(result.shape), reversed(held.shape), strict=False)
+        larger = result.rank > held.rank or any(
+            type(one) is int and type(other) is int and one not in (1, other) for one, other in pairs
+        )
+        reason = f"its result is {result.type!r}, and is written to {held.type!r}" if larger else ""
+    if reason:
+        raise LoweringError(f"eager refuses this call of {target}: {reason}", hint="mend the call in the model")
+
+
+def kind_of(x: Value) -> int:
+    """What kind of numbers a value has: truths, integers, floats, complex ones, each of which holds those before it."""
+    if x.dtype.is_complex:
+        return 3
+    return 0 if x.dtype is DType.BOOL else 1 if x.dtype.is_integer else 2
+
+
 def is_tensor(given: Any) -> bool:
     """Whether an argument is a tensor with dimensions; what is computed of numbers out of data has none."""
     return isinstance(given, Value) and isinstance(given.type, Tensor)
@@ -46,6 +70,26 @@ def one_type(*names: str) -> Callable[[Given], Iterator[str]]:
             yield f"the element types differ, {', '.join(each.dtype.short for each in found)}"
 
     return check
+
+
+def one_rank(*names: str) -> Callable[[Given], Iterator[str]]:
+    """The check that some operands have as many dimensions as one another."""
+
+    def check(given: Given) -> Iterator[str]:
+        ranks = [given[name].rank for name in names if is_tensor(given.get(name))]
+        if len({*ranks}) > 1:
+            yield f"the operands have {' and '.join(map(str, ranks))} dimensions"
+
+    return check
+
+
+def for_each_channel(given: Given) -> Iterator[str]:
+    """The check that there is a weight, and a bias, for each channel, where their numbers are known."""
+    channels = given["self" if "self" in given else "input"].shape[1]
+    found: list[Any] = [given.get("weight"), given.get("bias")]
+    for each in found:
+        if is_tensor(each) and type(channels) is int and type(each.shape[0]) is int and each.shape[0] != channels:
+            yield f"there are {channels} channels, and {each.shape[0]} weights"
 
 
 def typed(name: str, *types: DType) -> Callable[[Given], Iterator[str]]:
@@ -230,8 +274,9 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
         f"aten::conv_transpose{n}d": (one_type("input", "weight"), padding_around, little_output_padding)
         for n in (1, 2, 3)
     },
-    "aten::index_add": (one_type("self", "source"),), "aten::index_copy": (one_type("self", "source"),),
-    "aten::index_reduce": (one_type("self", "source"),), "aten::put": (one_type("self", "source"),),
+    "aten::index_add": (one_type("self", "source"), one_rank("self", "source")),
+    "aten::index_reduce": (one_type("self", "source"), one_rank("self", "source")),
+    "aten::index_copy": (one_type("self", "source"),), "aten::put": (one_type("self", "source"),),
     "aten::index_put": (one_type("self", "values"),), "aten::heaviside": (one_type("self", "values"),),
     "aten::lerp": (one_type("self", "end"),),
     "aten::masked_fill": (typed("mask", DType.BOOL), held("value")),
@@ -248,7 +293,8 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::fill": (held("value"),), "aten::full": (held("fill_value"),), "aten::full_like": (held("fill_value"),),
     "aten::new_full": (held("fill_value"),), "aten::index_fill": (held("value"),),
     "aten::constant_pad_nd": (held("value"), enough_to_cut), "aten::pad": (enough_to_cut,),
-    "aten::ctc_loss": (labels_enough,), "aten::threshold": (held("value"),),
+    "aten::native_group_norm": (for_each_channel,), "aten::ctc_loss": (labels_enough,),
+    "aten::threshold": (held("value"),),
     "aten::hardtanh": (held("min_val", "max_val"),),
     "aten::div": (known_rounding,), "aten::clamp": (some_bound,), "aten::multinomial": (some_draws,),
     "aten::smooth_l1_loss": (loss_width("beta", zero=True),), "aten::huber_loss": (loss_width("delta", zero=False),),

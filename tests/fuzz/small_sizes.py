@@ -7,6 +7,8 @@ alike, or nearer to what it gives in float64, or refused by a condition of the c
 refuses. `make fuzz-sizes` draws thousands.
 
     python -m tests.fuzz.small_sizes 2000 --seed 7
+
+Seeds from 5,000,000 on draw operators that write their first operand in place.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 from unittest import mock
 
@@ -32,8 +36,8 @@ from lowering.records.types import array_of
 from tests.lowering.aten.oracle import OPS
 from tests.support.optimized_torch import NAMES, samples
 from tests.support.sweeps import CODE, Found, Piece, options, resumed, summary
-from tests.tables.coverage.measure import DTYPES, Key, clones
-from tests.tables.coverage.verdicts import verdict
+from tests.tables.coverage.measure import DTYPES, Called, Key, clones
+from tests.tables.coverage.verdicts import sampled, verdict
 
 BACKEND = "MKL FFT error"
 """What oneMKL says of transforms of no rows, which torch's own shapes and its other backends allow: no refusal."""
@@ -44,6 +48,9 @@ ENDING = frozenset(("nn.functional.embedding_bag", "_segment_reduce"))
 """Operators with which torch 2.13 ends the process: embedding_bag(weight, indices, offsets[0]) where bags are none, and
 segment_reduce where stretches end beyond the rows, at which `unsafe` does not look (pytorch/pytorch#141481 is akin)."""
 
+IN_PLACE = 5_000_000
+"""The first of the seeds that draw operators which write in place."""
+WRITING = tuple(name for name in NAMES if OPS[name].inplace_variant is not None)
 KINDS = ("float32", "float32", "int64", "bool")
 WAYS = ("direct", "torch.export")
 
@@ -63,13 +70,15 @@ class Drawn:
 def drawn(seed: int) -> Drawn | None:
     """What a seed draws; None where the operator has no sample with a size above 1."""
     rng = random.Random(seed)
-    name = rng.choice(NAMES)
+    writes = seed >= IN_PLACE
+    name = rng.choice(WRITING if writes else NAMES)
     kinds = [k for k in KINDS if k in DTYPES and DTYPES[k] in OPS[name].dtypes]
     if not kinds:
         return None
     kind = rng.choice(kinds)
     torch.manual_seed(0)
-    found = samples(Key(name, kind, "static"))
+    key = Key(name, kind, "static")
+    found = writing_samples(key) if writes else samples(key)
     if not found:
         return None
     case = rng.choice(found)
@@ -86,6 +95,21 @@ def drawn(seed: int) -> Drawn | None:
     small = tuple(cut(arg, each, new) for arg, each in zip(case.args, axes, strict=True))
     how, capture = "as a dimension" if varies else "fixed", rng.choice(WAYS)
     return Drawn(f"seed {seed}: {name} {kind}, {size} -> {new} {how}", case, small, axes, varies, capture)
+
+
+@lru_cache(maxsize=64)
+def writing_samples(key: Key) -> tuple[Any, ...]:
+    """The samples of an operator that writes a copy of its first operand in place."""
+    info = OPS[key.op]
+
+    def written(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return info.inplace_variant(x.clone(), *args, **kwargs)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = list(islice(info.sample_inputs("cpu", DTYPES[key.dtype], requires_grad=False), 40))
+    plain = (each.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x) for each in given)
+    return tuple(sampled(Called(info.name, written), each) for each in plain)
 
 
 def cut(arg: Any, axes: Sequence[int], size: int) -> Any:

@@ -34,11 +34,12 @@ _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 _PUTS = frozenset(f"aten::{name}" for name in "index_put index_put_ _unsafe_index_put".split())
 _PUTS |= {"aten::_unsafe_masked_index_put_accumulate"}
+_GETS = frozenset(("aten::index", "aten::_unsafe_index"))
 _STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter"))
 _MIDDLES = frozenset(("aten::median", "aten::nanmedian"))
 """Operators that choose one element along a dimension, and give NaN for the middle of nothing at all."""
 _INDEXED = frozenset(("aten::index_reduce", "aten::index_add", "aten::index_copy"))
-_PARTS = frozenset(("aten::diagonal_scatter", *_WRITES, *_INDEXED, *_PUTS, *_STRIDED))
+_PARTS = frozenset(("aten::diagonal_scatter", *_WRITES, *_INDEXED, *_PUTS, *_GETS, *_STRIDED))
 _WHOLE = frozenset(("aten::pixel_unshuffle", "aten::linalg_cond"))
 """Operators that give something else of nothing: an image without pixels as it is, 0 for a matrix of nothing."""
 _COMPARING = frozenset((
@@ -96,10 +97,16 @@ def takes_all_sizes(name: str) -> bool:
     return not any(name in each for each in some) and not name.startswith(begins)
 
 
+@lru_cache(maxsize=1 << 12)
+def out_of_place(name: str) -> str:
+    """The name of an operator that does the same and writes none of its operands, which wants the same of sizes."""
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
 def taken_for_granted(node: Node) -> Iterator[Any]:
     """The conditions, in torch's symbols, under which the operator of a node gives what torch recorded for it."""
     target: Any = node.target
-    name = target._schema.name if isinstance(target, OpOverload) else ""
+    name = out_of_place(target._schema.name) if isinstance(target, OpOverload) else ""
     if takes_all_sizes(name):
         return
     operand = node.args[0] if node.args else None
@@ -149,6 +156,8 @@ def what_fits(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
         yield from one_index_each(node, recorded)
     elif name in _PUTS:
         yield from spread_to_places(node, recorded)
+    elif name in _GETS:
+        yield from taken_somewhere(node, recorded)
     else:
         yield from strides_within(node, recorded)
 
@@ -345,16 +354,40 @@ def one_index_each(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 
 def spread_to_places(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that values broadcast to the places that they are put at, where these are no masks."""
+    """The conditions that values broadcast to the places that they are put at, where these are no masks; that masks
+    are of the sizes of what they choose of."""
     *_, indices, new = (recorded_of(each) for each in node.args[: 4 if isinstance(node.args[1], Node) else 3])
     found: Any = [each for each in (*indices, new) if each is not None]
-    if not any(each.dtype in (torch.bool, torch.uint8) for each in found[:-1]):
+    if any(each.dtype in (torch.bool, torch.uint8) for each in found[:-1]):
+        yield from masks_within(recorded, indices)
+    else:
         places = [None if each is None else sizes_of(each) for each in indices]
         for condition in (
             *put_at_places(sizes_of(recorded), places, sizes_of(new)),
             *no_place(sizes_of(recorded), places),
         ):
             yield from of_sizes(condition)
+
+
+def taken_somewhere(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that nothing is taken along an axis of no element, where no index is a mask."""
+    found: Any = recorded_of(node.args[1])
+    if any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in found):
+        return
+    for condition in no_place(sizes_of(recorded), [None if each is None else sizes_of(each) for each in found]):
+        yield from of_sizes(condition)
+
+
+def masks_within(recorded: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Iterator[Any]:
+    """The conditions that masks among the indices of a tensor have the sizes of the axes that they choose of."""
+    first = 0
+    for each in indices:
+        masks = each is not None and each.dtype in (torch.bool, torch.uint8)
+        rank = each.ndim if each is not None and masks else 1
+        sizes = sizes_of(each) if each is not None and masks else ()
+        for size, other in zip(sizes_of(recorded)[first : first + rank], sizes, strict=False):
+            yield from of_sizes(sympy.Eq(size, other))
+        first += rank
 
 
 def strides_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:

@@ -110,13 +110,45 @@ class Walk(Interpreter):
         if n.op == "call_function" and isinstance(n.target, OpOverload):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            if tensors and all(tensor.numel() == 0 for tensor in tensors):
+            if tensors and all(0 in each.shape for each in tensors if is_known(each)) and all(map(is_known, tensors)):
                 with unset_fake_temporarily():
                     real: Any = pytree.tree_map_only(torch.Tensor, like, (args, kwargs))
                     n.target(*real[0], **real[1])
-        made = super().run_node(n)
+        try:
+            made = super().run_node(n)
+        except Exception as error:
+            recorded = n.meta.get("val") if n.op == "call_function" else None
+            if recorded is None or (is_refusal(error) and not hangs_on_data(n)):
+                raise
+            return pytree.tree_map(self.as_recorded, recorded)
         refuse_other_sizes(n, made, self.sizes)
         return made
+
+    def as_recorded(self, recorded: Any) -> Any:
+        """What torch recorded, at these sizes: where torch itself fails, or data tells sizes, what follows is asked."""
+        if isinstance(recorded, torch.Tensor):
+            shape = [max(0, at(size, self.sizes)) for size in recorded.shape]
+            return torch.empty(shape, dtype=recorded.dtype, device=recorded.device)
+        if isinstance(recorded, torch.SymFloat | torch.SymBool):
+            return 1.0 if isinstance(recorded, torch.SymFloat) else True
+        return at(recorded, self.sizes) if isinstance(recorded, torch.SymInt) else recorded
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error is one by which an operator refuses what it is given."""
+    return isinstance(error, RuntimeError | IndexError | ValueError) and type(error).__module__ == "builtins"
+
+
+def is_known(x: torch.Tensor) -> bool:
+    """Whether all sizes of a tensor are numbers."""
+    return all(type(size) is int for size in x.shape)
+
+
+def hangs_on_data(node: Node) -> bool:
+    """Whether a size of what a node is given is a number of the data, or the number itself is given."""
+    given = pytree.tree_leaves([each.meta.get("val") for each in node.all_input_nodes])
+    sizes = [size for each in given for size in (each.shape if isinstance(each, torch.Tensor) else (each,))]
+    return not all(map(is_told, sizes))
 
 
 def refuse_other_sizes(node: Node, made: Any, sizes: Mapping[str, int]) -> None:

@@ -13,7 +13,9 @@ from torch import compiler
 from torch.nn.modules import transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lowering.capture.inputs.contents import Contents, changed_attributes, containers_of
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.zero_questions import Heard
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
 
@@ -85,6 +87,57 @@ def failing_quietly() -> Iterator[None]:
     finally:
         delattr(export_trace, "print")
         logger.removeFilter(wanted)
+
+
+@contextmanager
+def backends_told() -> Iterator[None]:
+    """A block in which a model that asks whether cudnn or mkldnn is enabled is told what it was before torch.export
+    switched both off, or what the model has set since."""
+    asked: list[Any] = [vars(type(each))["enabled"] for each in (torch.backends.cudnn, torch.backends.mkldnn)]
+    before = [(each.getter, each.setter) for each in asked]
+    told = [getter() for getter, _ in before]
+
+    def getter_of(place: int) -> Callable[[], bool]:
+        return lambda: told[place] or before[place][0]()
+
+    def setter_of(place: int) -> Callable[[bool], None]:
+        def set_to(value: bool) -> None:
+            told[place] = value
+            before[place][1](value)
+
+        return set_to
+
+    for place, each in enumerate(asked):
+        each.getter, each.setter = getter_of(place), setter_of(place)
+    try:
+        yield
+    finally:
+        for each, (getter, setter) in zip(asked, before, strict=True):
+            each.getter, each.setter = getter, setter
+
+
+@contextmanager
+def assignments_told(module: Any, heard: Heard) -> Iterator[None]:
+    """A block in which the attributes of a module that torch.export finds changed, and puts back, are noted first."""
+    export_trace = export_tracing()
+    before = export_trace._detect_attribute_assignment
+
+    @contextmanager
+    def noted(root: Any) -> Iterator[None]:
+        with before(root):
+            if module is None:
+                yield
+                return
+            contents = Contents.of(containers_of(module))
+            yield
+            changed = {id(held): known for held, known in contents.changed()}
+            heard.changed.extend(changed_attributes(module, changed) if changed else ())
+
+    export_trace._detect_attribute_assignment = noted
+    try:
+        yield
+    finally:
+        export_trace._detect_attribute_assignment = before
 
 
 @contextmanager

@@ -331,11 +331,28 @@ TABLE: tuple[Patch, ...] = (
         lambda at: settings.failing_quietly(),
     ),
     Patch(
+        "backends_told",
+        ("`enabled` of torch.backends.cudnn and torch.backends.mkldnn",),
+        "torch.export switches both off, and a model that asks would be told so",
+        "2.13",
+        lambda at: at.exports,
+        lambda at: settings.backends_told(),
+    ),
+    Patch(
+        "assignments_told",
+        ("torch.export._trace._detect_attribute_assignment",),
+        "torch.export puts back what a model sets, so that no note would tell of it",
+        "2.13",
+        lambda at: at.exports and not at.dynamo,
+        lambda at: settings.assignments_told(at.module, at.heard),
+    ),
+    Patch(
         "listening",
         (
             "the comparisons, divisions and answers of torch.fx.experimental.sym_node.SymNode",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv._get_sloc",
             "torch.fx.experimental.symbolic_shapes.ShapeEnv.guard_or_defer_runtime_assert",
+            "torch.Tensor.stride", "torch.Tensor.is_contiguous",
         ),
         "torch answers questions about size 0 without a trace, forgets what is divided by and what a model catches, "
         "takes the remainder of 3 / 2 for a whole number, and notes its own lines rather than the model's",

@@ -37,6 +37,7 @@ RELATIONS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 DIVISIONS = ("int_floordiv", "mod", "int_truediv", "float_truediv")
 ANSWERS = ("guard_int", "guard_bool", "guard_float")
+LAYOUTS = ("stride", "is_contiguous")
 POWERS = ("pow_by_natural", "float_pow")
 """What divides by the size itself where the exponent is below 0."""
 BETWEEN = (
@@ -66,12 +67,14 @@ class Question:
     """A comparison of sizes (or a greatest or least one) whose answer size 0 would change.
 
     `symbols` are the names of torch's symbols of which one alone at 0 changes it; where none does, `together` are those
-    that change it all at 0. `frame` is the line that asked.
+    that change it all at 0. `frame` is the line that asked. Of strides torch itself tells others than a CPU has where
+    there is nothing: no trace at 0 shows that, so that the question is `lasting`.
     """
 
     symbols: frozenset[str]
     together: frozenset[str]
     frame: traceback.FrameSummary | None
+    lasting: bool = False
 
 
 @attrs.frozen
@@ -95,6 +98,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
     In it, torch notes the model's own line for guards, not its own.
     """
     known: set[Any] = set()
+    layouts = {name: getattr(torch.Tensor, name) for name in LAYOUTS}
     before = {name: getattr(SymNode, name) for name in (*RELATIONS, *DIVISIONS, *POWERS, *ANSWERS)}
     located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
 
@@ -117,11 +121,15 @@ def hear_questions(heard: Heard) -> Iterator[None]:
             asks = answered(method, heard.raised) if name in ANSWERS else asks
             method = whole_remainder(method, heard.raised) if name == "mod" else method
             setattr(SymNode, name, asks or divided(name in POWERS, method, heard.divisors))
+        for name, method in layouts.items():
+            setattr(torch.Tensor, name, layout_asked(method, heard.questions, name == "stride"))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
         yield
     finally:
         ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert = located, deferred
+        for name in LAYOUTS:
+            delattr(torch.Tensor, name)
         for name, method in before.items():
             setattr(SymNode, name, method)
 
@@ -145,6 +153,21 @@ def overheard(name: str, method: Any, found: list[Question], known: set[Any]) ->
         return answer
 
     return compare
+
+
+def layout_asked(method: Any, found: list[Question], lasting: bool) -> Any:
+    """A question of a model about how a tensor lies, which notes that nothing lies otherwise: torch answers it, and
+    tells strides, by sizes that it takes for positive."""
+
+    def asks(x: Any, *args: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)
+        if type(x) is not torch.nn.Parameter and asking(frame) is frame:
+            sizes = [size.node.expr for size in x.shape if isinstance(size, torch.SymInt)]
+            symbols = frozenset(each.name for size in sizes for each in size.free_symbols)
+            found.extend([Question(symbols, frozenset(), user_frame(frame), lasting)] if symbols else ())
+        return method(x, *args, **kwargs)
+
+    return asks
 
 
 def answered(method: Any, found: list[tuple[Exception, traceback.FrameSummary | None]]) -> Any:

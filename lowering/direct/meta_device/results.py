@@ -352,6 +352,21 @@ def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, cau
     return q.new_empty((*stretched(around, v.shape[:-2]), q.shape[-2], v.shape[-1]))
 
 
+def put_at(
+    func: Any, x: torch.Tensor, axis: int, index: torch.Tensor, rows: torch.Tensor, *rest: Any, **named: Any
+) -> Any:
+    """What index_add and index_reduce give on a CPU, which wants one index for each row, and rows as long as those of
+    x, while the meta device does not ask."""
+    torch._check(x.dim() == rows.dim(), lambda: f"{func}: rows of {tuple(rows.shape)} for {tuple(x.shape)}")
+    if x.dim() and index.dim() < 2 and -x.dim() <= axis < x.dim():
+        at = axis % x.dim()
+        one = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
+        torch._check(tuple(rows.shape) == one, lambda: f"{func}: rows of {tuple(rows.shape)} for places of {one}")
+        some = x.shape[at] > 0 or not index.numel() or "index_add" in func._schema.name
+        torch._check(some, lambda: f"{func}: {tuple(x.shape)} has no place for a row")
+    return func(x, axis, index, rows, *rest, **named)
+
+
 def stretched(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that two are stretched to."""
     return one if one == other else torch.broadcast_shapes(one, other)
@@ -387,6 +402,10 @@ BLOCKS = {
 """How many matrices stand in one of the weights of a recurrent cell."""
 NORMALIZING = aten.layer_norm.default, aten.rms_norm.default
 SAMPLERS = aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default
+PUTTING = (
+    aten.index_add.default, aten.index_add_.default, aten.index_add.out,
+    aten.index_reduce.default, aten.index_reduce_.default, aten.index_reduce.out,
+)  # fmt: skip
 ALONE = aten.hardswish.default, aten.log_sigmoid.default
 TOLD = {
     **IMAGES, **LOST, **{func: partial(taken_by_grid, func) for func in SAMPLERS},
@@ -406,7 +425,7 @@ TOLD = {
     **{func: partial(extreme, func) for func in (aten.min.other, aten.max.other)}, aten.mean.dim: averaged,
     **{func: partial(by_itself, func) for func in ALONE}, aten.cumsum.default: summed_up, aten.stack.default: stacked,
     **{func: partial(cut_off, func) for func in (aten.triu.default, aten.tril.default)}, aten.index.Tensor: taken_at,
-    **{func: partial(stepped, func) for func in BLOCKS},
+    **{func: partial(stepped, func) for func in BLOCKS}, **{func: partial(put_at, func) for func in PUTTING},
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, or late, and what tells them there."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -94,15 +94,15 @@ def refuse_shared_elements(node: Node, target: Node) -> None:
             )
 
 
-def laid_out(nodes: Iterable[Node], other_sizes: bool) -> list[torch.Tensor]:
+def laid_out(nodes: Iterable[Node], other_sizes: bool, sizes: Mapping[Any, int] | None = None) -> list[torch.Tensor]:
     """The tensors of nodes on the meta device, as they lie in memory at the sizes of the example, or at others that
-    are all different."""
-    moved: dict[Any, int] = {}
+    are all different, or for some of torch's symbols."""
+    moved: dict[Any, int] = dict(sizes or {})
 
     def number(size: Any) -> int:
         if not isinstance(size, torch.SymInt):
             return size
-        if not other_sizes and size.node.has_hint():
+        if not other_sizes and sizes is None and size.node.has_hint():
             return int(size.node.hint)
         for symbol in sorted(size.node.expr.free_symbols - moved.keys(), key=str):
             moved[symbol] = LARGE + STEP * len(moved)

@@ -29,6 +29,11 @@ def test_sizes_0_and_1_are_eagers(seed: int) -> None:
     assert list(faults([seed], Counter(), WAYS if seed in FOUND else ())) == []
 
 
+@pytest.mark.parametrize("seed", drawn("small sizes in place", range(5_000_000, 5_100_000), 8))
+def test_what_is_written_in_place_at_sizes_0_and_1_is_eagers(seed: int) -> None:
+    assert list(faults([seed], Counter(), WAYS)) == []
+
+
 INDEX, PLACES = torch.tensor([[0, 1]] * 3), torch.tensor([0, 1])
 WRITES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "scatter_add": lambda x, s: x.scatter_add(1, INDEX, s),
