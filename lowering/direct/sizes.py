@@ -580,10 +580,7 @@ class Laid(torch.SymInt):
     """A size that torch lays a tensor out by, and asks for its `__class__`, of which the model's own sizes have
     another; the model itself gets none of these, and none is its first number."""
 
-    __class__ = object.__dict__["__class__"]
-
-    def __init__(self, node: Any) -> None:
-        self.node = node
+    __class__, __init__ = object.__dict__["__class__"], torch.SymInt.__init__
 
 
 def laid_size(asked: Questions, dim: Dim) -> Any:

@@ -18,13 +18,14 @@ from lowering.capture.patches.replaced import replaced_attributes
 from lowering.records.torch_internals import make_fx, samples_of_batch
 
 SCANS = "torch._higher_order_ops.associative_scan"
+PLACES = tuple(map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS)))  # packages hide them
 
 
 @contextmanager
 def regions_run_in_place() -> Iterator[None]:
     """A block in which functions that are to be compiled once are called, associative scans go step by step, batches
     are taken whole, and what is linear is computed where it is asked for."""
-    regions, scans = map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS))  # packages hide them
+    regions, scans = PLACES
     with replaced_attributes(
         (regions, "invoke_subgraph_placeholder", called),
         (scans, "generic_associative_scan", scanned_in_order),
