@@ -8,21 +8,33 @@ from contextlib import contextmanager
 from typing import Any
 
 
-@contextmanager
-def replaced_attributes(*replaced: tuple[Any, str, Any]) -> Iterator[None]:
-    """A block in which each (holder, name, value) holds; afterwards they are what they were, those that a class has
-    from its base among them. It is entered for each run of a model, and so does no more than that."""
-    before = [(holder, name, holder.__dict__.get(name)) for holder, name, _ in replaced]
-    for holder, name, value in replaced:
-        setattr(holder, name, value)
-    try:
-        yield
-    finally:
-        for holder, name, value in before:
+class Replaced:
+    """A block, entered once, in which each (holder, name, value) holds; afterwards they are what they were, those that
+    a class has from its base among them. Many are entered for each run of a model, so it is no generator, and does no
+    more than that."""
+
+    __slots__ = ("before", "replaced")
+
+    def __init__(self, replaced: tuple[tuple[Any, str, Any], ...]) -> None:
+        self.replaced = replaced
+        self.before: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> None:
+        self.before = [(holder, name, holder.__dict__.get(name)) for holder, name, _ in self.replaced]
+        for holder, name, value in self.replaced:
+            setattr(holder, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        for holder, name, value in self.before:
             if value is None:
                 delattr(holder, name)
             else:
                 setattr(holder, name, value)
+
+
+def replaced_attributes(*replaced: tuple[Any, str, Any]) -> Replaced:
+    """A block in which each (holder, name, value) holds."""
+    return Replaced(replaced)
 
 
 @contextmanager
