@@ -31,9 +31,8 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 import passes
 from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
-from lowering.capture.patches.first_numbers import awaited
 from lowering.capture.patches.kept_sizes import Float, Int
-from lowering.capture.patches.replaced import attributes_of, replaced_attributes, replaced_in_classes
+from lowering.capture.patches.replaced import attributes_of, replaced_attributes, replaced_in_classes, what_waits
 from lowering.records.module_kinds import kinds_of_parts
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -134,7 +133,7 @@ def types_told(module: torch.nn.Module | None, places: Sequence[Any] = (), withi
     """A block in which `type(n)`, which nothing but another `type` changes, is of the same kind in all libraries but
     Python's own, torch's and irkit's, in the model's functions wherever they stand, and in code whose globals are
     `places`: in these alone `within` a block for the same module, which has kinds told from the first number on."""
-    is_within = within and (are_kinds_told() or awaited() is not None)
+    is_within = within and (are_kinds_told() or what_waits() is not None)
     with type_told(places if is_within else (*spaces_of(sys.modules), *own_spaces(module), *places)):
         yield
 

@@ -21,7 +21,6 @@ from lowering.capture.patches.asked_texts import texts_asked
 from lowering.capture.patches.batch_rules import batch_rules
 from lowering.capture.patches.chosen_modules import modules_chosen
 from lowering.capture.patches.counted_calls import calls_counted
-from lowering.capture.patches.first_numbers import at_first_number, awaited
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.kept_sizes import kinds_of_export, sizes_kept
@@ -29,6 +28,7 @@ from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed, 
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.regions import regions_run_in_place
+from lowering.capture.patches.replaced import at_first_number, what_waits
 from lowering.capture.patches.set_data import converting_modules
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
@@ -368,7 +368,7 @@ def patch_torch(occasion: Occasion) -> Iterator[None]:
     """A block in which torch has the patches that an occasion calls for; one thread at a time is in one. Those of
     numbers wait, in the runs of one capture, for the first of them."""
     with LOCK, ExitStack() as blocks:
-        waiting = awaited()
+        waiting = what_waits()
         waits = occasion.deed == "trials" or (occasion.deed == "direct" and waiting is not None)
         made = [patch for patch in TABLE if patch.when(occasion)]
         later = [patch for patch in made if patch.of_numbers] if waits else []
