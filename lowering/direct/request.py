@@ -223,7 +223,10 @@ def request_of(
     """The request of a call, by the ways that the module has for exports, or `as_eager`. Raises CaptureError where
     arguments or `dynamic_shapes` do not fit."""
     call, numbers = with_numbers(module, bind(module, args, kwargs), asked.scalar_inputs)
-    leaves, dynamic_shapes = rename_leaves(named_leaves(call), asked.input_names), asked.dynamic_shapes
+    leaves, dynamic_shapes = (
+        rename_leaves(named_leaves(call, with_sources=False), asked.input_names),
+        asked.dynamic_shapes,
+    )
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
     said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))
