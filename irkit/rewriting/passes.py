@@ -89,8 +89,10 @@ class Pass:
         return after
 
     def __str__(self) -> str:
+        if not self.options:
+            return self.name
         given = ", ".join(f"{k}={v}" for k, v in self.options)
-        return f"{self.name}{{{given}}}" if given else self.name
+        return f"{self.name}{{{given}}}"
 
 
 def graph_pass(function: Callable[..., Graph]) -> Pass:

@@ -19,6 +19,8 @@ except ImportError:  # a system without locks of files
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where a file finds no room."""
+NOTHING = (errno.EBADF, errno.ELOOP)
+"""What it says, beside that there is no such file, where a path leads to none."""
 MANY = 64
 """So many saves of one file may go on at once."""
 MOST = 1000
@@ -37,9 +39,10 @@ def atomic_write(path: Path) -> Generator[IO[bytes]]:
     scratch, file = scratch_of(target)
     try:
         with file:
-            if target.exists():
+            mode = mode_at(target)
+            if mode is not None:
                 with contextlib.suppress(OSError):
-                    scratch.chmod(target.stat().st_mode & 0o777)
+                    scratch.chmod(mode & 0o777)
             yield file
             file.flush()
             os.close(os.dup(file.fileno()))  # where the network tells of a full disk
@@ -75,19 +78,36 @@ def replaceable(path: Path) -> Path:
 
 def require_replaceable(path: Path) -> None:
     """Raises SerializeError where no file can be made, or where something stands that no file may replace."""
-    if path.is_file():
+    mode = mode_at(path)
+    if mode is not None and stat.S_ISREG(mode):
         return
-    if not path.parent.is_dir():
+    around = mode_at(path.parent)
+    if around is None or not stat.S_ISDIR(around):
         raise SerializeError(
             f"there is no folder {str(path.parent)!r} to write {path.name} in",
             hint="make it first, or choose another output",
         )
-    if path.is_dir():
+    if mode is not None and stat.S_ISDIR(mode):
         raise SerializeError(f"{str(path)!r} is a folder", hint="give the name of a file in it")
-    if path.exists():
+    if mode is not None:
         raise SerializeError(
             f"{str(path)!r} is not an ordinary file, and cannot be replaced", hint="name another output"
         )
+
+
+def mode_at(path: Path) -> int | None:
+    """The mode of what stands at a path, or where a link there leads to; None where nothing does. One question to the
+    system, where `is_file`, `is_dir` and `exists` are one each."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in NOTHING:
+            return None
+        raise
+    except ValueError:  # of a path with a zero byte in it
+        return None
 
 
 def unwritable(path: Path, error: OSError) -> SerializeError:

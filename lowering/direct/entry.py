@@ -61,7 +61,7 @@ def directly(
     specialization, rewrites = options.specialization, bool(options.rewrite)
     module = as_module(model, branches=rewrites)
     with register_classes(args, kwargs) as known:
-        request = attrs.evolve(request_of(module, name_of(model), args, kwargs, options), as_eager=as_eager)
+        request = request_of(module, name_of(model), args, kwargs, options, as_eager)
         try:
             with explaining(request, rewrites), patch_torch(Occasion("trials", module)):
                 found = trace(request, known, options.widen, rewrites)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -358,6 +359,7 @@ def larger_prime(sizes: Mapping[Any, Any]) -> int:
     return next_prime(max(sizes.values()))
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def next_prime(number: int) -> int:
     """The least prime above a number, from 5 on."""
     found = max(number, 4) + 1

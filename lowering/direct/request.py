@@ -218,10 +218,15 @@ def request_of(
     args: Sequence[Any] | torch.Tensor,
     kwargs: Mapping[str, Any] | None,
     asked: ExportOptions,
+    as_eager: bool = False,
 ) -> Request:
-    """The request of a call. Raises CaptureError where arguments or `dynamic_shapes` do not fit."""
+    """The request of a call, by the ways that the module has for exports, or `as_eager`. Raises CaptureError where
+    arguments or `dynamic_shapes` do not fit."""
     call, numbers = with_numbers(module, bind(module, args, kwargs), asked.scalar_inputs)
-    leaves, dynamic_shapes = rename_leaves(named_leaves(call), asked.input_names), asked.dynamic_shapes
+    leaves, dynamic_shapes = (
+        rename_leaves(named_leaves(call, with_sources=False), asked.input_names),
+        asked.dynamic_shapes,
+    )
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
     said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))
@@ -249,7 +254,7 @@ def request_of(
     return Request(
         module, Parts.of(module), name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers,
         Options.of(asked), frozenset(names.free), frozenset(names.invented), promises=promises, notes=notes,
-        lists_all=asked.specialization is not None,
+        lists_all=asked.specialization is not None, as_eager=as_eager,
     )  # fmt: skip
 
 

@@ -207,7 +207,7 @@ def run_once(
         attributes += [RECORDS] if torch.is_grad_enabled() is not training.records else []
         arguments = arguments_left(inputs.given)
         spent = begun.leaves.spent() if training.records else ()
-        training = attrs.evolve(training, replaced=rebind_gradients(tracer, training.sums, spent), arguments=arguments)
+        replaced = rebind_gradients(tracer, training.sums, spent)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
         if any(isinstance(each, Gathered | Disguised | Shape) for each in results):
@@ -219,7 +219,9 @@ def run_once(
             tracer.outer_read(each.handle)  # so that what it asks, where another tensor was written, is asked in time
     refuse_first_steps(begun.rated, () if request.options.gradients else begun.early)
     begins = *begun.optimizers, *begun.early
-    training = attrs.evolve(training, dropped=tuple(begun.dropped), begins=begins)
+    training = attrs.evolve(
+        training, replaced=replaced, arguments=arguments, dropped=tuple(begun.dropped), begins=begins
+    )
     noted = *map(LEFT.format, arguments), *map(DRAWN.format, tracer.drawn), *map(OUTSIDE.format, by_python)
     changed = (*begun.in_words(attributes), *noted)
     classes, left = definitions(request.spec, spec), tuple(begun.gradients)
@@ -341,7 +343,7 @@ def lowered_run(
     ranges, guards = without_refused(ranges, guards) if settle else (ranges, guards)
     truths = [guard for guard in guards if is_truth(tracer, guard)]
     guards = [guard for guard in guards if guard not in truths]
-    found = attrs.evolve(captured_of(run, guards, ranges), fixed=tuple(fixed))
+    found = captured_of(run, guards, ranges, fixed)
     values, outputs, node_names = [], [], []
     for result in run.results:
         value = result_value(tracer, result)
@@ -466,7 +468,9 @@ NO_GRAPH = GraphModule(torch.nn.Module(), torch.fx.Graph())
 compiles a function."""
 
 
-def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Captured:
+def captured_of(
+    run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range], fixed: Sequence[Fixed] = ()
+) -> Captured:
     """The record of a run, as of any other way of capture."""
     request = run.request
     return Captured(
@@ -477,7 +481,7 @@ def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) 
         range_constraints={name: (r.lo, r.hi) for name, r in ranges.items()}, guards=tuple(guards),
         signed=frozenset(), registered=run.registered, attempts=(Attempt(HOW, 0.0),),
         numbers={request.leaves[i].name: kind for i, kind in request.numbers.items()},
-        parameters=request.call.parameters, records=run.training.records,
+        parameters=request.call.parameters, records=run.training.records, fixed=tuple(fixed),
     )  # fmt: skip
 
 

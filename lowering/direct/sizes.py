@@ -577,10 +577,10 @@ def size_of(asked: Questions, dim: Dim) -> Any:
 
 
 class Laid(torch.SymInt):
-    """A size that torch lays a tensor out by. It asks each for its `__class__`, of which the model's own sizes have
-    another; the model itself gets none of these."""
+    """A size that torch lays a tensor out by, and asks for its `__class__`, of which the model's own sizes have
+    another; the model itself gets none of these, and none is its first number."""
 
-    __class__ = object.__dict__["__class__"]
+    __class__, __init__ = object.__dict__["__class__"], torch.SymInt.__init__
 
 
 def laid_size(asked: Questions, dim: Dim) -> Any:

@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.direct.functions.numbers import without_lists
-from lowering.direct.sizes import RoomNode, laid_size
+from lowering.direct.sizes import Laid, RoomNode, laid_size
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
@@ -329,7 +329,7 @@ class Layouts:
             known = self.sizes[id(type_)] = (type_, found, any(type(size) is not int for size in found))
         _, sizes, vary = known
         each = handle.twin.element_size()
-        room = torch.SymInt(RoomNode(asked, lambda: memory.content.shape, each)) if vary else None
+        room = Laid(RoomNode(asked, lambda: memory.content.shape, each)) if vary else None
         return Traced(tracer, handle, sizes, room)
 
     def forget_writes(self, outside: Iterable[Memory]) -> None:

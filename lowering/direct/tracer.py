@@ -131,7 +131,7 @@ class Tracer:
     domains: dict[str, int] = attrs.field(factory=dict)
     wholes: dict[Any, Any] = attrs.field(factory=dict)
     items: dict[Any, tuple[Any, Scope, Value]] = attrs.field(factory=dict)
-    own: dict[Any, bool] = attrs.field(factory=dict)
+    own: dict[str, bool] = attrs.field(factory=dict)
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
     outside: Outside = Outside()
@@ -202,10 +202,10 @@ class Tracer:
         """The user's frame that is innermost from there; None where none is."""
         own, frame = self.own, inner
         while frame is not None:
-            code = frame.f_code
-            mine = own.get(code)
+            file = frame.f_code.co_filename  # the code itself Python would hash anew each time, with all in it
+            mine = own.get(file)
             if mine is None:
-                mine = own[code] = code.co_filename.startswith((TORCH, HERE, IRKIT, "<"))
+                mine = own[file] = file.startswith((TORCH, HERE, IRKIT, "<"))
             if not mine:
                 return frame
             frame = frame.f_back

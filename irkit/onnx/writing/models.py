@@ -134,21 +134,21 @@ def skeleton(
     )
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
-    scope = assign(written)
+    scope, known = assign(written), dict(graph.signature.metadata)
     if functions:
         writer.functions(model, written)
     writer.graph(model.graph, written, scope)
     model.functions.extend(writer.definitions)
     if any(function.overload for function in writer.definitions) and not ir_version:
         model.ir_version = max(model.ir_version, OVERLOADS)
-    said = json.loads(dict(graph.signature.metadata).get(DOMAINS_KEY, "{}"))
+    said: dict[str, int] = json.loads(known[DOMAINS_KEY]) if DOMAINS_KEY in known else {}
     domains = {"": version, **{name: max(v, said.get(name, 1)) for name, v in sorted(writer.domains.items())}}
     for message in (model, *model.functions):
         for domain, number in domains.items():
             message.opset_import.add(domain=domain, version=number)
     for key, value in metadata(graph).items():
         model.metadata_props.add(key=key, value=value)
-    model.doc_string = dict(graph.signature.metadata).get(DOC_KEY, "")
+    model.doc_string = known.get(DOC_KEY, "")
     return model
 
 

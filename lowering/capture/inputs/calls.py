@@ -263,14 +263,15 @@ def bind(module: torch.nn.Module, args: Sequence[Any] | torch.Tensor, kwargs: Ma
     return Call(args, kwargs, tuple(positional), combined, groups, Parameters.of(signature, positional, module))
 
 
-def named_leaves(call: Call) -> tuple[Leaf, ...]:
-    """Every leaf of the arguments, positional ones first, with its name and with the source torch gives it."""
+def named_leaves(call: Call, with_sources: bool = True) -> tuple[Leaf, ...]:
+    """Every leaf of the arguments, positional ones first, with its name, and with the source that torch.export gives
+    it, which takes as long to find as all the rest."""
     flat, spec = pytree.tree_flatten((call.args, call.kwargs))
     paths = []
     for side, index, *inside in leaf_paths(spec):
         argument = call.positional[int(index)] if side == "0" else index
         paths.append((argument, *inside))
-    sources = sources_of(call, len(flat))
+    sources = sources_of(call, len(flat)) if with_sources else [""] * len(flat)
     names = unique_names(".".join(path) for path in paths)
     return tuple(Leaf(*each) for each in zip(names, paths, flat, sources, strict=True))
 

@@ -64,17 +64,18 @@ def generator_kept(torch_alone: bool = False) -> Iterator[list[str]]:
     drawn: list[str] = []
     python, numpy = (None, None) if torch_alone else (random.getstate(), np.random.get_state(legacy=False))
     held = None if numpy is None else held_numbers(numpy)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(SEED)
-        try:
-            yield drawn
-        finally:
-            if python is not None and random.getstate() != python:
-                random.setstate(python)
-                drawn.append("random")
-            if numpy is not None and held_numbers(np.random.get_state(legacy=False)) != held:
-                np.random.set_state(numpy)
-                drawn.append("numpy.random")
+    begun = torch.get_rng_state()
+    torch.default_generator.manual_seed(SEED)
+    try:
+        yield drawn
+    finally:
+        if python is not None and random.getstate() != python:
+            random.setstate(python)
+            drawn.append("random")
+        if numpy is not None and held_numbers(np.random.get_state(legacy=False)) != held:
+            np.random.set_state(numpy)
+            drawn.append("numpy.random")
+        torch.set_rng_state(begun)
 
 
 def held_numbers(state: Any) -> tuple[Any, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import Replaced, replaced_attributes
 
 
 class OfTensor:
@@ -26,13 +25,11 @@ class OfTensor:
         raise TypeError(f"no elements of {dtype}")
 
 
-@contextmanager
-def arrays_of_tensors() -> Iterator[None]:
+def arrays_of_tensors() -> Replaced:
     """A block in which torch makes of such an array its tensor."""
     own: Callable[[Any], torch.Tensor] = torch.from_numpy
 
     def from_numpy(array: Any) -> torch.Tensor:
         return array.tensor if isinstance(array, OfTensor) else own(array)
 
-    with replaced_attributes((torch, "from_numpy", from_numpy)):
-        yield
+    return replaced_attributes((torch, "from_numpy", from_numpy))

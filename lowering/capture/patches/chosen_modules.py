@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import replaced_in_classes
 
 HOLDERS = (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential)
 
@@ -24,5 +24,5 @@ def modules_chosen(choose: Callable[[Any, Any], Any]) -> Iterator[None]:
 
         return at
 
-    with replaced_attributes(*((kind, "__getitem__", asking_first(kind.__getitem__)) for kind in HOLDERS)):
+    with replaced_in_classes({kind: {"__getitem__": asking_first(kind.__getitem__)} for kind in HOLDERS}):
         yield

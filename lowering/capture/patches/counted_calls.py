@@ -5,8 +5,7 @@ same operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pkgutil import resolve_name
 from typing import Any
 
@@ -17,18 +16,16 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import AveragedModel, get_swa_avg_fn
 
 from lowering.capture.patches.functions_of_numbers import any_varies
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import Replaced, replaced_attributes
 from lowering.errors import CaptureError
 
 Method = Callable[..., Any]
 
 
-@contextmanager
-def calls_counted() -> Iterator[None]:
+def calls_counted() -> Replaced:
     """A block in which the count of what is averaged, or of steps, is that of each call."""
     kinds = (_BatchNorm, "forward", with_counted_batches(_BatchNorm.forward)), (AveragedModel, "update_parameters", add)
-    with replaced_attributes(*kinds, *OF_OPTIMIZERS, *OF_SCALERS):
-        yield
+    return replaced_attributes(*kinds, *OF_OPTIMIZERS, *OF_SCALERS)
 
 
 def with_counted_batches(before: Method) -> Method:

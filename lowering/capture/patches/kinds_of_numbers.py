@@ -32,7 +32,7 @@ import passes
 from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
-from lowering.capture.patches.replaced import attributes_of, replaced_attributes, replaced_in_classes
+from lowering.capture.patches.replaced import attributes_of, replaced_attributes, replaced_in_classes, what_waits
 from lowering.records.module_kinds import kinds_of_parts
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -111,19 +111,30 @@ class Askers(dict[str, bool | None]):
 
 
 @contextmanager
-def kinds_told(module: torch.nn.Module | None, places: Sequence[Any] = (), within: bool = False) -> Iterator[None]:
+def kinds_told() -> Iterator[None]:
     """A block in which all but torch's code and irkit's takes a symbolic number for what it is in eager: an int, a
-    float or a bool, of which a copy is the number itself, with the attributes of these. `type(n)`, which nothing but
-    another `type` changes, does so in all libraries but Python's own, torch's and irkit's, in the model's functions
-    wherever they stand, and in code whose globals are `places`: in these alone `within` a block for the same module."""
-    if within and "__class__" in attributes_of(torch.SymInt):
-        with type_told(places):
-            yield
+    float or a bool, of which a copy is the number itself, with the attributes of these."""
+    if are_kinds_told():
+        yield
         return
     askers = Askers()
-    spaces = (*spaces_of(sys.modules), *own_spaces(module), *places)
     told = {kind: {**LACKED[kind], "__class__": property(telling(kind, PLAIN[kind], askers))} for kind in PLAIN}
-    with replaced_in_classes(told), type_told(spaces):
+    with replaced_in_classes(told):
+        yield
+
+
+def are_kinds_told() -> bool:
+    """Whether a block around this one tells kinds."""
+    return "__class__" in attributes_of(torch.SymInt)
+
+
+@contextmanager
+def types_told(module: torch.nn.Module | None, places: Sequence[Any] = (), within: bool = False) -> Iterator[None]:
+    """A block in which `type(n)`, which nothing but another `type` changes, is of the same kind in all libraries but
+    Python's own, torch's and irkit's, in the model's functions wherever they stand, and in code whose globals are
+    `places`: in these alone `within` a block for the same module, which has kinds told from the first number on."""
+    is_within = within and (are_kinds_told() or what_waits() is not None)
+    with type_told(places if is_within else (*spaces_of(sys.modules), *own_spaces(module), *places)):
         yield
 
 

@@ -3,8 +3,7 @@ takes in parts or records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,25 +13,24 @@ from torch._functorch import apis, eager_transforms
 from torch._higher_order_ops.scan import scan_op
 from torch.utils import _pytree as pytree
 
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import Replaced, replaced_attributes
 from lowering.records.torch_internals import make_fx, samples_of_batch
 
 SCANS = "torch._higher_order_ops.associative_scan"
+PLACES = tuple(map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS)))  # packages hide them
 
 
-@contextmanager
-def regions_run_in_place() -> Iterator[None]:
+def regions_run_in_place() -> Replaced:
     """A block in which functions that are to be compiled once are called, associative scans go step by step, batches
     are taken whole, and what is linear is computed where it is asked for."""
-    regions, scans = map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS))  # packages hide them
-    with replaced_attributes(
+    regions, scans = PLACES
+    return replaced_attributes(
         (regions, "invoke_subgraph_placeholder", called),
         (scans, "generic_associative_scan", scanned_in_order),
         (wrappers, "_emit_flat_apply_call", compute_nothing),
         (apis, "vmap_impl", batched_whole(vars(apis)["vmap_impl"])),
         (eager_transforms, "lazy_dynamo_disallow", put_off),
-    ):
-        yield
+    )
 
 
 def compute_nothing(*args: Any, **kwargs: Any) -> None:

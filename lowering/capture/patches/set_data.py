@@ -4,14 +4,14 @@ while they run (`self.head = self.head.to(dtype)`) do not."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from lowering.capture.guards.guards import line_at
+from lowering.capture.patches.replaced import Replaced, replaced_attributes
 from lowering.capture.patches.zero_questions import user_frame
 from lowering.errors import CaptureError
 
@@ -65,24 +65,19 @@ def is_itself(tensor: Any, other: Any = None, *rest: Any) -> bool:
         return alike and (traced is not None or one.untyped_storage()._cdata == two.untyped_storage()._cdata)
 
 
-@contextmanager
-def converting_modules() -> Iterator[None]:
+def converting_modules() -> Replaced:
     """A block in which `Module.to` and its like put what they compute where the module looks for it.
 
     torch swaps the contents of a parameter and its conversion, which it cannot do while it traces: others hold on to
     the parameter. Whoever calls this sees to it that modules get back what they had.
     """
-    before = torch.nn.Module._apply
+    return replaced_attributes((torch.nn.Module, "_apply", put_in_place))
 
-    def apply(self: torch.nn.Module, fn: Change, recurse: bool = True) -> torch.nn.Module:
-        for module in self.modules() if recurse else (self,):
-            for held in (module._parameters, module._buffers):
-                converted: dict[str, Any] = {name: fn(each) for name, each in held.items() if each is not None}
-                held.update({name: each for name, each in converted.items() if each is not held[name]})
-        return self
 
-    torch.nn.Module._apply = apply
-    try:
-        yield
-    finally:
-        torch.nn.Module._apply = before
+def put_in_place(self: torch.nn.Module, fn: Change, recurse: bool = True) -> torch.nn.Module:
+    """`Module._apply`, which puts what a function gives of its tensors where the module looks for these."""
+    for module in self.modules() if recurse else (self,):
+        for held in (module._parameters, module._buffers):
+            converted: dict[str, Any] = {name: fn(each) for name, each in held.items() if each is not None}
+            held.update({name: each for name, each in converted.items() if each is not held[name]})
+    return self

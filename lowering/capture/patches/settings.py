@@ -14,7 +14,7 @@ from torch.nn.modules import transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lowering.capture.inputs.contents import Contents, changed_attributes, containers_of
-from lowering.capture.patches.replaced import replaced_attributes
+from lowering.capture.patches.replaced import Replaced, replaced_attributes
 from lowering.capture.patches.zero_questions import Heard
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
@@ -37,22 +37,17 @@ def without_fast_path() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-@contextmanager
-def without_questions_of_masks() -> Iterator[None]:
+def without_questions_of_masks() -> Replaced:
     """A block in which nn.Transformer does not look whether a mask happens to be the causal one.
 
     It would choose another kernel then, with the same result; torch.export cannot ask what a tensor holds.
     """
-    before = transformer._detect_is_causal_mask
+    return replaced_attributes((transformer, "_detect_is_causal_mask", is_said_causal))
 
-    def told(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-        return is_causal is True
 
-    transformer._detect_is_causal_mask = told
-    try:
-        yield
-    finally:
-        transformer._detect_is_causal_mask = before
+def is_said_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Whether a mask is said to be the causal one."""
+    return is_causal is True
 
 
 @contextmanager
@@ -140,30 +135,17 @@ def assignments_told(module: Any, heard: Heard) -> Iterator[None]:
         export_trace._detect_attribute_assignment = before
 
 
-@contextmanager
-def saying_that_it_exports() -> Iterator[None]:
+def saying_that_it_exports() -> Replaced:
     """A block in which torch says that it exports, so that models take the ways that they have for that."""
-    before = compiler._is_compiling_flag, compiler._is_exporting_flag
-    compiler._is_compiling_flag = compiler._is_exporting_flag = True
-    try:
-        yield
-    finally:
-        compiler._is_compiling_flag, compiler._is_exporting_flag = before
+    return replaced_attributes((compiler, "_is_compiling_flag", True), (compiler, "_is_exporting_flag", True))
 
 
-@contextmanager
-def answering_for_the_tracer(answer: Callable[[], bool]) -> Iterator[None]:
+def answering_for_the_tracer(answer: Callable[[], bool]) -> Replaced:
     """A block in which `torch.jit.is_tracing()` is what `answer()` says."""
-    before = getattr(torch.jit, "is_tracing")  # noqa: B009  (torch does not say that it exports it)
-    setattr(torch.jit, "is_tracing", answer)  # noqa: B010  (a function to the type checker, of another signature)
-    try:
-        yield
-    finally:
-        setattr(torch.jit, "is_tracing", before)  # noqa: B010
+    return replaced_attributes((torch.jit, "is_tracing", answer))
 
 
-@contextmanager
-def own_modes_refused() -> Iterator[None]:
+def own_modes_refused() -> Replaced:
     """A block in which a model that enters a TorchDispatchMode of the user's is refused: operators are met above it,
     and what it makes of them would be lost."""
     before = TorchDispatchMode.__enter__
@@ -176,8 +158,7 @@ def own_modes_refused() -> Iterator[None]:
             )
         return before(mode)
 
-    with replaced_attributes((TorchDispatchMode, "__enter__", enter)):
-        yield
+    return replaced_attributes((TorchDispatchMode, "__enter__", enter))
 
 
 KNOWN = frozenset(("torch", "lowering", "irkit", "passes"))

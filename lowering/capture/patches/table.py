@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Literal
 
 import attrs
@@ -24,10 +24,11 @@ from lowering.capture.patches.counted_calls import calls_counted
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.kept_sizes import kinds_of_export, sizes_kept
-from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed
+from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed, types_told
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.regions import regions_run_in_place
+from lowering.capture.patches.replaced import at_first_number, what_waits
 from lowering.capture.patches.set_data import converting_modules
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, hear_questions
@@ -72,7 +73,8 @@ class Occasion:
 @attrs.frozen(eq=False)
 class Patch:
     """One patch: what of torch it replaces, why, the versions of torch in which that was seen to be needed, when it
-    applies, and the block that does it."""
+    applies, and the block that does it; and whether it is `of_numbers` that vary alone, so that direct capture makes it
+    with the first of them."""
 
     name: str
     what: tuple[str, ...]
@@ -80,6 +82,7 @@ class Patch:
     seen: str
     when: Callable[[Occasion], bool]
     block: Callable[[Occasion], AbstractContextManager[Any]]
+    of_numbers: bool = False
 
 
 TABLE: tuple[Patch, ...] = (
@@ -225,20 +228,31 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: divided_numbers(),
+        of_numbers=True,
+    ),
+    Patch(
+        "types_told",
+        (
+            "`type` in the modules of Python whose code names it, but for Python's own library, torch, irkit and what "
+            "irkit computes with",
+        ),
+        "type(size) is int and type(x) is torch.Tensor in eager, where the model would take another way",
+        "2.13",
+        lambda at: at.deed in ("direct", "trials") or (at.exports and not at.dynamo),
+        lambda at: types_told(at.module, at.places, within=at.deed == "direct"),
     ),
     Patch(
         "kinds_told",
         (
             "`__class__` of numbers of torch.SymInt, torch.SymFloat and torch.SymBool",
             "`__copy__`, `__deepcopy__`, and attributes of int, float and bool that these lack",
-            "`type` in the modules of Python whose code names it, but for Python's own library, torch, irkit and what "
-            "irkit computes with",
         ),
-        "isinstance(size, int) is False, type(size) is int and type(x) is torch.Tensor, where the model would take "
-        "another way in eager, and a copy of a size has conditions of its own",
+        "isinstance(size, int) is False, where the model would take another way in eager, and a copy of a size has "
+        "conditions of its own",
         "2.13",
         lambda at: at.deed in ("direct", "trials") or (at.exports and not at.dynamo),
-        lambda at: kinds_told(at.module, at.places, within=at.deed == "direct"),
+        lambda at: kinds_told(),
+        of_numbers=True,
     ),
     Patch(
         "sizes_hashed",
@@ -247,6 +261,7 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: sizes_hashed(),
+        of_numbers=True,
     ),
     Patch(
         "texts_asked",
@@ -260,6 +275,7 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: texts_asked(),
+        of_numbers=True,
     ),
     Patch(
         "calls_counted",
@@ -366,9 +382,22 @@ TABLE: tuple[Patch, ...] = (
 
 @contextmanager
 def patch_torch(occasion: Occasion) -> Iterator[None]:
-    """A block in which torch has the patches that an occasion calls for; one thread at a time is in one."""
+    """A block in which torch has the patches that an occasion calls for; one thread at a time is in one. Those of
+    numbers wait, in the runs of one capture, for the first of them."""
     with LOCK, ExitStack() as blocks:
-        for patch in TABLE:
-            if patch.when(occasion):
+        waiting = what_waits()
+        waits = occasion.deed == "trials" or (occasion.deed == "direct" and waiting is not None)
+        made = [patch for patch in TABLE if patch.when(occasion)]
+        later = [patch for patch in made if patch.of_numbers] if waits else []
+        if waiting is not None and not waits and any(patch.of_numbers for patch in made):
+            waiting.begin()  # what is patched last is put back first
+
+        def begin() -> None:
+            for patch in later:
                 blocks.enter_context(patch.block(occasion))
-        yield
+
+        for patch in made:
+            if patch not in later:
+                blocks.enter_context(patch.block(occasion))
+        with at_first_number(begin) if later else nullcontext():
+            yield

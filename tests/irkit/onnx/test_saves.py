@@ -24,7 +24,7 @@ from irkit.onnx.onnx_ir import from_onnx_ir
 from irkit.onnx.shared_weights import write_models
 from irkit.onnx.weight_files import locations
 from irkit.onnx.writing.identities import MARK
-from irkit.support.files import atomic_write
+from irkit.support.files import atomic_write, mode_at, require_replaceable
 from tests.fuzz.kills import ROWS, graph_of, number_in, save
 
 ROOT = Path(__file__).parents[3]
@@ -315,3 +315,43 @@ def test_text_and_contents_of_killed_saves_are_told_apart(tmp_path: Path) -> Non
     (tmp_path / "m.irkit.safetensors").write_bytes(side)
     with pytest.raises((LoadError, irkit.ParseError), match="is not in the text"):
         number_in(tmp_path, "text")
+
+
+def places(folder: Path) -> dict[str, Path]:
+    """A path to each kind of thing that may stand where a model is written."""
+    made = {name: folder / name for name in ("file", "folder", "pipe", "link", "broken", "round")}
+    made["file"].write_bytes(b"old")
+    made["folder"].mkdir()
+    os.mkfifo(made["pipe"])
+    for name, target in (("link", "file"), ("broken", "missing"), ("round", "round")):
+        made[name].symlink_to(folder / target)
+    odd = {"zero": Path(f"{folder}/zero\0byte"), "below a zero": Path(f"{folder}/zero\0byte/file")}
+    return (
+        made
+        | odd
+        | {"missing": folder / "missing", "below a file": made["file"] / "model", "no folder": folder / "a/b"}
+    )
+
+
+def said_step_by_step(path: Path) -> str:
+    """What is wrong with a path to write to, by Python's own questions; "" where nothing is."""
+    if path.is_file():
+        return ""
+    if not path.parent.is_dir():
+        return "no folder"
+    return "is a folder" if path.is_dir() else "not an ordinary file" if path.exists() else ""
+
+
+@pytest.mark.parametrize("what", [
+    "file", "folder", "pipe", "link", "broken", "round", "zero", "below a zero", "missing", "below a file", "no folder",
+])  # fmt: skip
+def test_what_stands_at_a_path_is_what_python_says_of_it(tmp_path: Path, what: str) -> None:
+    path = places(tmp_path)[what]
+    mode, said = mode_at(path), said_step_by_step(path)
+    assert (mode is not None) == path.exists()
+    assert (mode is not None and stat.S_ISDIR(mode)) == path.is_dir()
+    if not said:
+        require_replaceable(path)
+        return
+    with pytest.raises(SerializeError, match=said):
+        require_replaceable(path)

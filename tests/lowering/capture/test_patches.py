@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from lowering.capture.patches.table import TABLE, Occasion, Patch, patch_torch
+from lowering.direct.sizes import Laid
 from lowering.records import torch_internals
 
 PAGE = Path(__file__).parents[3] / "docs" / "understand" / "capture.md"
@@ -94,3 +95,83 @@ def test_one_thread_at_a_time_is_in_the_block_and_may_enter_it_again() -> None:
 def test_the_docs_list_each_patch_with_what_it_replaces_and_why(patch: Patch) -> None:
     (line,) = [each for each in PAGE.read_text(encoding="utf-8").splitlines() if each.startswith(f"| `{patch.name}`")]
     assert patch.why in line and patch.seen in line
+
+
+# ---------------------------------------------------------------------------------------------- the first number
+
+NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+OF_NUMBERS = tuple(patch for patch in TABLE if patch.of_numbers)
+
+
+def own_of_numbers() -> list[dict[str, Any]]:
+    """What torch's classes of numbers have of their own; the text of a class is written anew where it is patched."""
+    return [{name: each for name, each in vars(kind).items() if name != "__doc__"} for kind in NUMBERS]
+
+
+def is_patched() -> bool:
+    """Whether numbers are told to be what they are in eager, and take divmod."""
+    return "__class__" in vars(torch.SymInt) and "__divmod__" in vars(torch.SymFloat)
+
+
+def number(kind: Any) -> Any:
+    """A number of torch's, as its C++ makes it of a node."""
+    return kind(object())
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_are_patched_from_the_first_on_and_to_the_end_of_all_runs(kind: Any) -> None:
+    before = own_of_numbers()
+    with patch_torch(Occasion("trials")):
+        with patch_torch(Occasion("direct")):
+            assert not is_patched()
+        with patch_torch(Occasion("direct")):
+            made = number(kind)
+            assert is_patched() and vars(made).keys() == {"node"}
+        assert "__class__" in vars(torch.SymInt) and "__divmod__" not in vars(torch.SymFloat)
+        with patch_torch(Occasion("direct")):  # a number of the run before may be met again
+            assert is_patched()
+    assert own_of_numbers() == before
+
+
+@pytest.mark.parametrize("inner", [Occasion("torch.export"), Occasion("direct"), Occasion("trials")], ids=str)
+@pytest.mark.parametrize("makes", ["before", "inside", "after", "never"])
+def test_what_is_patched_inside_a_run_is_put_back_in_order(inner: Occasion, makes: str) -> None:
+    before = own_of_numbers()
+    with patch_torch(Occasion("trials")), patch_torch(Occasion("direct")):
+        if makes == "before":
+            number(torch.SymInt)
+        with patch_torch(inner):
+            if makes == "inside":
+                number(torch.SymBool)
+            assert is_patched() == (makes in ("before", "inside") or inner.exports)
+        if makes == "after":
+            number(torch.SymFloat)
+        assert is_patched() == (makes != "never" or inner.exports)
+    assert own_of_numbers() == before
+
+
+def test_where_no_runs_are_ahead_numbers_are_patched_at_once() -> None:
+    assert OF_NUMBERS
+    with patch_torch(Occasion("direct")):
+        assert is_patched()
+    assert not is_patched()
+
+
+def test_a_number_of_another_thread_counts_and_an_error_leaves_nothing() -> None:
+    before = own_of_numbers()
+    with pytest.raises(KeyError), patch_torch(Occasion("trials")), patch_torch(Occasion("direct")):
+        thread = threading.Thread(target=number, args=(torch.SymInt,))
+        thread.start()
+        thread.join()
+        assert is_patched()
+        raise KeyError
+    assert own_of_numbers() == before
+    with pytest.raises(KeyError), patch_torch(Occasion("trials")):
+        raise KeyError
+    assert own_of_numbers() == before
+
+
+def test_the_sizes_that_torch_lays_tensors_out_by_are_no_first_number() -> None:
+    with patch_torch(Occasion("trials")), patch_torch(Occasion("direct")):
+        node: Any = object()
+        assert Laid(node).node is node and not is_patched()
