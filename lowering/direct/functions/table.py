@@ -79,6 +79,17 @@ def tensor_like(x: torch.Tensor, data: Any, dtype: Any = None, **more: Any) -> A
     return tensor_of_sizes(data, dtype or x.dtype)
 
 
+def checked_sum_to_size(x: torch.Tensor, *size: Any) -> None:
+    """Asks what x.sum_to_size(*size) requires: each size that is not 1 is that of the tensor. torch does the rest, and
+    gives a tensor of those sizes back as it is, by no operator that would be asked. Raises RuntimeError as torch does.
+    """
+    wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
+    held = x.shape[x.dim() - len(wanted) :] if len(wanted) <= x.dim() else ()
+    for own, number in zip(held, wanted, strict=False):
+        if number != own and number != 1:
+            raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(x.shape)}.")
+
+
 def batch_norm(
     x: torch.Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: Any,
     eps: Any, cudnn_enabled: bool = True,
@@ -145,7 +156,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
     torch.combinations: combinations_of, torch.vander: powers, torch.batch_norm: batch_norm,
-    F.batch_norm: checked_batch_norm, **PARTS,
+    F.batch_norm: checked_batch_norm, torch.Tensor.sum_to_size: checked_sum_to_size, **PARTS,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

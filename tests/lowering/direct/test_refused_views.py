@@ -118,3 +118,33 @@ def test_a_view_of_quotients_of_sizes_is_for_those_that_torch_takes(name: str, r
         except irkit.ContractError:
             continue
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), ((5, 5),), (5,), (1, 5)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sizes_that_are_summed_to_are_those_of_the_tensor_or_1(sizes: tuple[object, ...], axis: int) -> None:
+    """torch gives a tensor of these sizes back as it is, by no operator."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x.sum_to_size(*sizes)  # type: ignore[arg-type]
+
+    x, varies = torch.arange(25).reshape(5, 5), axis == 0 and sizes in ((5,), (1, 5))
+    if not varies:
+        with pytest.raises(irkit.IrkitError, match="works for 5 only"):
+            irkit.to_onnx(model, (x,), dynamic_shapes=({axis: "n"},), capture="direct")
+        return
+    program = irkit.to_onnx(model, (x,), dynamic_shapes=({axis: "n"},), capture="direct")
+    for n in (1, 2, 7):
+        assert torch.equal(program(x[:1].expand(n, 5)), model(x[:1].expand(n, 5)))
+
+
+def test_sizes_of_another_that_are_summed_to_are_kept_as_one() -> None:
+    program = irkit.to_onnx(
+        lambda x, y: x.sum_to_size(y.shape),
+        (torch.randn(4, 5, 3), torch.randn(5, 3)),
+        dynamic_shapes=({1: "n"}, {0: "m"}),
+        capture="direct",
+    )
+    assert program(torch.ones(4, 2, 3), torch.ones(2, 3)).shape == (2, 3)
+    with pytest.raises(irkit.IrkitError):
+        program(torch.ones(4, 2, 3), torch.ones(3, 3))
