@@ -16,6 +16,7 @@ from irkit.build import const, op
 from irkit.core.blobs import Blob, transposed_blob
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, Tuple, Type
+from irkit.dims import are_numbers
 from irkit.errors import EvaluateError
 from irkit.evaluation.interpreter import apply
 from irkit.evaluation.kernels.common import Content
@@ -28,6 +29,8 @@ from passes.rules.control_flow import CONTROL
 
 LIMIT = 1 << 14
 """Results of up to this many elements are computed; so are larger ones that are no larger than their operands."""
+
+UNKNOWN = "a constant is typed by a name of data, as torch types what is empty"
 
 OPERANDS = 1 << 16
 """Operators of operands with more elements than this, taken together, are left to the runtime."""
@@ -54,6 +57,8 @@ def folding_rule(name: str, limit: int, operands: int, ops: frozenset[str] | Non
             return decline("implementations may differ in the last bits")
         if value.op in DRAWS:
             return decline("it draws random numbers")
+        if not all(v is None or not isinstance(v.type, Tensor) or are_numbers(v.type.shape) for v in value.inputs):
+            return decline(UNKNOWN)
         if value.op == "DequantizeLinear":
             return decline("what is kept as integers stays so")
         if value.op == "Cast" and is_narrow_weight(value.inputs[0]):
@@ -141,6 +146,8 @@ def turn_weight(m: Match) -> Made:
     perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
     if tuple(perm) == (1, 0):
         return transposed_constant(m.c)
+    if not are_numbers(m.root.shape):
+        return decline(UNKNOWN)
     return viewed_constant(m.c, m.root.shape, lambda array: np.transpose(array, perm))
 
 
@@ -148,6 +155,8 @@ def turn_weight(m: Match) -> Made:
 def view_weight(m: Match) -> Made:
     """Reshape(weight) -> a constant that reads the weight in the other shape, if nothing else uses the weight"""
     shape = m.root.shape
+    if not are_numbers(shape):
+        return decline(UNKNOWN)
     return viewed_constant(m.c, shape, lambda array: array.reshape(shape))
 
 

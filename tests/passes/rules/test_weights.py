@@ -331,3 +331,12 @@ def test_a_large_convolution_takes_its_norm_a_few_rows_at_a_time(dtype: str, tmp
         made, read = (blob for g in (found, written) for v in g.order if (blob := v.blob) and len(blob.shape) == 4)
         assert made.by_rows is not None
         assert read.array.tobytes() == made.array.tobytes()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_constant_whose_size_is_a_name_stays_below_its_view(turned: bool) -> None:
+    """As torch.export types a list of nothing that data tells the length of."""
+    held = irkit.const(np.zeros((0, 1, 1), np.bool_)).with_type(irkit.tensor("bool", "u1", 1, 1))
+    made = op.Transpose(held, perm=[2, 0, 1]) if turned else op.Squeeze(held, [1])
+    graph = Graph((), (made,))
+    assert passes.optimize(graph).results[0].type == made.type
