@@ -18,12 +18,10 @@ from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.build import op
-from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
-from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Range
 from irkit.errors import DimensionError
 from irkit.support.arguments import type_text
@@ -45,7 +43,6 @@ from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
-from lowering.direct.repeats import TakenOver
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
@@ -63,17 +60,15 @@ from lowering.fold.assertions import (
 )
 from lowering.fold.facts import facts_of
 from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results, rebuilt
-from lowering.fold.places_of_inputs import places_of_inputs
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
-from lowering.fold.simplified_sizes import relying_on, settled_sizes
+from lowering.fold.simplified_sizes import relying_on, settled_values
 from lowering.records.disguised_lists import Disguised, undisguise
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
-from passes.whole_graph.layer_calls import with_calls
 
 HOW = "traced directly"
 LEFT = "the model, when it is called, leaves a gradient at {}, and the program does not"
@@ -374,8 +369,8 @@ def lowered_run(
     values, checks = rebuilt(values, checks, swaps)
     least: Sequence[Fact] = ()
     if settle:
-        relied = relying_on(scope.sizes, guards, ranges).relied
-        values, checks, least, counting = settled_values(params, values, checks, relied, tracer.record.taken)
+        relied, alike = relying_on(scope.sizes, guards, ranges).relied, alike_layers(tracer.record.taken)
+        values, checks, least, counting = settled_values(params, values, checks, relied, alike)
         roots, asked = [*values, *(each.condition for each in checks)], [guard.expr for guard in guards]
         checks += wide_checks(scope, roots, [v for _, v in params], known=ranges, guards=asked) if counting else []
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
@@ -389,30 +384,6 @@ def lowered_run(
     graph = graph.with_symbols(pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
     graph = with_wide_sizes(graph, [each.condition for each in checks]) if settle else graph
     return record_of(run, graph, found, outputs, state, checks)
-
-
-def settled_values(
-    params: Sequence[tuple[Port, Value]],
-    values: Sequence[Value],
-    checks: Sequence[Check],
-    relied: Any,
-    taken: Mapping[int, Sequence[TakenOver]],
-) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:
-    """(values, checks, facts about inputs, whether some of the values are made of numbers that data tells): over sizes
-    as they read where the conditions hold, and over inputs in the place of what counts places in them from the end;
-    over layers that are alike as calls, where no condition is to stand beside the graph."""
-    called = None if checks else with_calls(values, [value for _, value in params], alike_layers(taken))
-    roots: list[Any] = [*(values if called is None else called), *(c.condition for c in checks)]
-    order = walk.post_order(roots)
-    counting = any(value.inputs for value in order if value.op == SHAPE_VECTOR)
-    if called is not None and counting:
-        return settled_values(params, values, checks, relied, {})
-    swaps, least = places_of_inputs(params, roots, order)
-    new = settled_sizes(order, relied, swaps)
-    found: list[Any] = [new.get(v, v) for v in roots]
-    conditions = found[len(values) :]
-    kept = [attrs.evolve(c, condition=condition) for c, condition in zip(checks, conditions, strict=True)]
-    return found[: len(values)], kept, least, counting
 
 
 def record_of(

@@ -16,15 +16,19 @@ import attrs
 import sympy
 
 from irkit import dims
+from irkit.core import walk
 from irkit.core.attributes import Attributes
-from irkit.core.ir import Graph, Value, vertex
+from irkit.core.ir import Fact, Graph, Port, Value, vertex
 from irkit.core.types import Type, map_dims
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.dims import Dim, Range
 from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
+from lowering.fold.places_of_inputs import places_of_inputs
+from lowering.fold.scope import Check
 from lowering.records.sizes import Sizes
+from passes.whole_graph.layer_calls import Alike, with_calls
 
 EXTREMES = (dims.Max, dims.Min)
 """What torch writes for sizes that have an end."""
@@ -172,3 +176,27 @@ def body_resized(body: Graph, size: Settle) -> Graph:
     if all(after is before for before, after in new.items()):
         return body
     return attrs.evolve(body, params=tuple(new[p] for p in body.params), results=tuple(new[r] for r in body.results))
+
+
+def settled_values(
+    params: Sequence[tuple[Port, Value]],
+    values: Sequence[Value],
+    checks: Sequence[Check],
+    relied: Any,
+    layers: Sequence[Alike],
+) -> tuple[list[Value], list[Check], Sequence[Fact], bool]:
+    """(values, checks, facts about inputs, whether some of the values are made of numbers that data tells): over sizes
+    as they read where the conditions hold, and over inputs in the place of what counts places in them from the end;
+    over layers that are alike as calls, where no condition is to stand beside the graph."""
+    called = None if checks else with_calls(values, [value for _, value in params], layers)
+    roots: list[Any] = [*(values if called is None else called), *(c.condition for c in checks)]
+    order = walk.post_order(roots)
+    counting = any(value.inputs for value in order if value.op == SHAPE_VECTOR)
+    if called is not None and counting:
+        return settled_values(params, values, checks, relied, ())
+    swaps, least = places_of_inputs(params, roots, order)
+    new = settled_sizes(order, relied, swaps)
+    found: list[Any] = [new.get(v, v) for v in roots]
+    conditions = found[len(values) :]
+    kept = [attrs.evolve(c, condition=condition) for c, condition in zip(checks, conditions, strict=True)]
+    return found[: len(values)], kept, least, counting
