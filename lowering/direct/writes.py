@@ -250,13 +250,15 @@ def refuse_reads(
         refuse_own(tracer, func, written, args, kwargs)
 
 
+def twins_of(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """(args, kwargs) with twins in the place of tensors."""
+    return [twin_of(tracer, each) for each in args], {key: twin_of(tracer, each) for key, each in kwargs.items()}
+
+
 def refuse_own(tracer: Tracer, func: Any, written: Handle, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises LoweringError for an operator that takes the tensor that it writes among its operands, where a kernel
     refuses it or finds there what it has written."""
-    twins, named = (
-        [twin_of(tracer, each) for each in args],
-        {key: twin_of(tracer, each) for key, each in kwargs.items()},
-    )
+    twins, named = twins_of(tracer, args, kwargs)
     handles = map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
     own = {id(h.twin) for h in handles if h.memory is written.memory and same_elements(h.twin, written.twin)}
     with no_dispatch(), torch._C.DisableTorchFunction():
@@ -275,10 +277,7 @@ def refuse_other_types(
     """Raises LoweringError where a kernel refuses to write a result to a tensor of another element type."""
     if all(result.dtype is tracer.handle(t).value.dtype for t, result in zip(targets, results, strict=False)):
         return
-    twins, named = (
-        [twin_of(tracer, each) for each in args],
-        {key: twin_of(tracer, each) for key, each in kwargs.items()},
-    )
+    twins, named = twins_of(tracer, args, kwargs)
     with no_dispatch(), torch._C.DisableTorchFunction():
         if refuses_types(func, twins, named):
             raise LoweringError(

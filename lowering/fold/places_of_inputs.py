@@ -7,13 +7,7 @@ from typing import cast
 
 from irkit.contract.least import least_fact
 from irkit.core.ir import Fact, Port, Value
-from passes.analysis.spans import is_from_front
-
-LOOKED_UP = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"))
-"""Operators whose second operand is places, and refused where one lies beyond the end."""
-
-VIEWS = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten", "Expand", "Cast"))
-"""What holds every element of its first operand."""
+from passes.analysis.spans import LOOKED_UP, WHOLE_VIEWS, is_from_front
 
 
 def places_of_inputs(
@@ -47,14 +41,14 @@ def users_through_views(values: Sequence[Value], order: Sequence[Value]) -> dict
         if not found.keys().isdisjoint(user.inputs):
             for each in dict.fromkeys(each for each in user.inputs if each in found):
                 found[each].append(user)
-            if user.op in VIEWS and user.inputs[0] in found:
+            if user.op in WHOLE_VIEWS and user.inputs[0] in found:
                 found[user] = []
     return cast("dict[Value, list[Value]]", found)
 
 
 def viewed(value: Value) -> Value:
     """What all elements of a value are those of."""
-    while value.op in VIEWS and value.inputs[0] is not None and value.inputs[0].dtype.is_integer:
+    while value.op in WHOLE_VIEWS and value.inputs[0] is not None and value.inputs[0].dtype.is_integer:
         value = value.inputs[0]
     return value
 
@@ -65,7 +59,7 @@ def is_place(value: Value, using: Mapping[Value, Sequence[Value]]) -> bool:
     return bool(users) and all(
         [i for i, given in enumerate(user.inputs) if given is value] == [1]
         if user.op in LOOKED_UP
-        else user.op in VIEWS
+        else user.op in WHOLE_VIEWS
         and user.inputs[0] is value
         and user.inputs[1:].count(value) == 0
         and is_place(user, using)

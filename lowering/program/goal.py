@@ -44,7 +44,7 @@ class Goal:
 
     @property
     def is_usual(self) -> bool:
-        """Whether a graph is optimized first, by irkit's rules alone."""
+        """Whether a graph is optimized as it was lowered, before all else, and by irkit's rules alone."""
         return self.optimize and self.seed is None and not self.own_rules
 
     @classmethod

@@ -26,6 +26,12 @@ MOST = 2**31 - 2**20
 DEEP = 24
 """How many operators are looked through."""
 
+LOOKED_UP = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"))
+"""Operators whose second operand is places, and refused where one lies beyond the end."""
+
+WHOLE_VIEWS = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten", "Expand", "Cast"))
+"""What holds every element of its first operand."""
+
 SLACK = 1e-3
 """What roundings may take from a float, of what was added up; and whole numbers are made of a float so far from one."""
 

@@ -53,7 +53,7 @@ from passes.whole_graph.decide import decide
 from passes.whole_graph.equal_layers import rewrite_layers
 from passes.whole_graph.fuse_caches import fuse_caches
 from passes.whole_graph.hoist import hoist
-from passes.whole_graph.layer_calls import has_layer_calls, rewritten_layers, written_out
+from passes.whole_graph.layer_calls import rewritten_layers, written_out
 from passes.whole_graph.merge_slices import merge_slices
 from passes.whole_graph.share_contents import share_contents
 from passes.whole_graph.trim import trim
@@ -125,7 +125,7 @@ def settled(name: str, rules: Rules, *after: Pass, alike: bool = True) -> Pass:
         if key in graph.settled:
             return graph
         seen = alike and (observe is nobody or counts_only(observe))
-        called = rewritten_layers(graph, by_itself, heard(observe)) if seen and has_layer_calls(graph) else None
+        called = rewritten_layers(graph, by_itself, heard(observe)) if seen else None
         graph = written_out(graph) if called is None else called
         if share_contents not in graph.settled:
             graph = share_contents.run(graph, observe, depth)

@@ -20,6 +20,7 @@ from irkit.core.vocabulary import CALL, CONSTANT, ITEM, SHAPE_VECTOR
 from irkit.dims import symbols_of
 from irkit.rewriting.firings import Told
 from irkit.rewriting.numbering import is_random
+from passes.analysis.spans import LOOKED_UP, WHOLE_VIEWS
 from passes.whole_graph.equal_layers import (
     Rewriting,
     Template,
@@ -33,6 +34,7 @@ from passes.whole_graph.layer_search import (
     SHORTEST,
     Layers,
     have_own_weights,
+    images_of,
     is_weight,
     is_weight_of,
     may_stand,
@@ -89,26 +91,11 @@ def longer_by_one(alike: Alike, known: set[Any]) -> Alike:
 def with_lowest(alike: Alike) -> Alike:
     """The same layers with one more that stands before the first, where what that is given is computed alike: capture
     tells the lowest layer apart by how its operands lie in memory."""
-    pairs = [(x, given) for x in alike.results for given in alike.given if is_handed_on(alike, x, given)]
-    inner, outer, found = set(alike.values), set(alike.given), dict[Value, Value]()
-    while pairs:
-        x, y = pairs.pop()
-        if x in found:
-            if found[x] is not y:
-                return alike
-            continue
-        found[x] = y
-        if x in outer:
-            continue
-        same = x.op == y.op and x.type == y.type and x.attributes == y.attributes and x.bodies == y.bodies
-        if x not in inner or not same or len(x.inputs) != len(y.inputs):
-            return alike
-        for one, other in zip(x.inputs, y.inputs, strict=True):
-            if (one is None) is not (other is None):
-                return alike
-            pairs += [(one, other)] if one is not None and other is not None else []
-    whole = found.keys() >= inner | outer and len(set(found.values())) == len(found)
-    return attrs.evolve(alike, each=[found, *alike.each]) if whole else alike
+    handed = [(x, given) for x in alike.results for given in alike.given if is_handed_on(alike, x, given)]
+    found = images_of(set(alike.values), handed)
+    if found is None or not found.keys() >= {*alike.values, *alike.given}:
+        return alike
+    return attrs.evolve(alike, each=[found, *alike.each])
 
 
 def is_handed_on(alike: Alike, result: Value, given: Value) -> bool:
@@ -174,17 +161,12 @@ FEW = 64
 
 def counts_places(value: Value) -> bool:
     """Whether a value holds places that are counted from either end."""
-    while value.op in VIEWS and value.inputs[0] is not None:
+    while value.op in WHOLE_VIEWS and value.inputs[0] is not None:
         value = value.inputs[0]
     return value.op == "BitwiseAnd"
 
 
-VIEWS = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Flatten", "Expand", "Cast"))
-"""What holds every element of its first operand."""
-
-LOOKED_FOR = frozenset(
-    ("BitwiseAnd", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", SHAPE_VECTOR, CALL)
-)
+LOOKED_FOR = LOOKED_UP | {"BitwiseAnd", SHAPE_VECTOR, CALL}
 """Operators that are looked for in a graph as it is made: places in inputs, and numbers made of sizes."""
 
 
@@ -272,11 +254,6 @@ class Body:
 # ---------------------------------------------------------------------------------------------- written out
 
 
-def has_layer_calls(graph: Graph) -> bool:
-    """Whether a graph has layers that are calls."""
-    return any(value.op == CALL and is_layer(value) for value in graph.order)
-
-
 def is_layer(value: Value) -> bool:
     """Whether a Call is a layer."""
     return bool(value.attributes) and value.attributes[0][0] == LAYER
@@ -290,7 +267,7 @@ def operator_count(graph: Graph) -> int:
 
 def written_out(graph: Graph) -> Graph:
     """The graph with each layer that is a call as it was; the very graph where none is."""
-    while group := next(iter((found := calls_of(graph)).groups()), None):
+    while group := next(iter((found := layer_calls_of(graph)).groups()), None):
         graph = found.put(graph, group, {})
     return graph
 
@@ -301,13 +278,13 @@ def rewritten_layers(graph: Graph, rewriting: Rewriting, told: Told | None = Non
     those of another that stand below them."""
     done, some, now = set[int](), False, graph
     while True:
-        found = calls_of(now)
+        found = layer_calls_of(now)
         group = next((each for each in found.groups() if id(each[0].bodies[0]) not in done), None)
         if group is None:
             break
         done.add(id(group[0].bodies[0]))
         made: dict[Value, Put] = {}
-        for part in by_surroundings(now, group, found.gives):
+        for part in calls_by_surroundings(now, group, found.gives):
             made |= rewritten_alike(now, part, found, rewriting, told)
         if made:
             some, now = True, found.put(now, group, made)
@@ -375,7 +352,7 @@ class Calls:
         return put(graph, [whole[call] for call in group])
 
 
-def calls_of(graph: Graph) -> Calls:
+def layer_calls_of(graph: Graph) -> Calls:
     """The layers of a graph that are calls."""
     calls = [value for value in graph.order if value.op == CALL and is_layer(value)]
     items: dict[Value, dict[int, Value]] = {call: {} for call in calls}
@@ -392,7 +369,9 @@ def results_of(call: Value, items: Mapping[int, Value]) -> list[Value]:
     return [items.get(place) or item(call, place) for place in range(len(call.type.items))]
 
 
-def by_surroundings(graph: Graph, calls: Sequence[Value], gives: Mapping[Value, Sequence[Value]]) -> list[list[Value]]:
+def calls_by_surroundings(
+    graph: Graph, calls: Sequence[Value], gives: Mapping[Value, Sequence[Value]]
+) -> list[list[Value]]:
     """Layers by what they are given beside weights, parameters and what one gives to the next, and those by themselves
     that give something else which an operator outside computes with: both are seen by rules."""
     given = list(zip(*(call.inputs for call in calls), strict=True))
@@ -459,8 +438,8 @@ def each_of(
 
 
 def are_apart(graph: Graph, calls: Sequence[Value], layers: Layers) -> bool:
-    """Whether no weight is used by two of the layers, or by one and something else, no other constant differs in them,
-    and what is one value in the first is one in each."""
+    """Whether no weight is used by two of the layers, or by one and something else, and what is one value in the first
+    is one in each."""
     own = set(calls)
     others = (x for value in graph.order if value not in own for x in value.inputs)
     firsts = calls[0].inputs

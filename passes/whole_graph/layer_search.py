@@ -144,9 +144,26 @@ def layer_below(
 ) -> dict[Value, Value] | None:
     """What each value of a layer is in another, of which it is known what some are, and those that it is computed of;
     None where that is none like it."""
+    found = images_of(own, pairs)
+    if found is None or not found.keys() >= own:
+        return None
+    images = {found[x] for x in first}
+    given = [y for x, y in found.items() if x not in own]
+    if not images.isdisjoint(walk.post_order(given)):
+        return None  # what it is given hangs on what it gives
+    inner = images.difference(found[x] for x in results)
+    if not inner.isdisjoint(graph.results):
+        return None
+    return None if graph.is_used_beside(inner, images) else found
+
+
+def images_of(own: set[Value], pairs: Iterable[tuple[Value, Value]]) -> dict[Value, Value] | None:
+    """What each of a layer's own values, and of those that they are computed of, is in another, as far as it is reached
+    from those of which that is known, each another value; None where that is none like it."""
     found: dict[Value, Value] = {}
-    while pairs:
-        x, y = pairs.pop()
+    pending = list(pairs)
+    while pending:
+        x, y = pending.pop()
         if x in found:
             if found[x] is not y:
                 return None
@@ -161,19 +178,10 @@ def layer_below(
             return None
         for one, other in zip(x.inputs, y.inputs, strict=True):
             if one is not None and other is not None:
-                pairs.append((one, other))
+                pending.append((one, other))
             elif one is not other:
                 return None
-    images = {found[x] for x in first if x in found}
-    if len(images) < len(first) or len(set(found.values())) < len(found):
-        return None
-    given = [y for x, y in found.items() if x not in own]
-    if not images.isdisjoint(walk.post_order(given)):
-        return None  # what it is given hangs on what it gives
-    inner = images.difference(found[x] for x in results)
-    if not inner.isdisjoint(graph.results):
-        return None
-    return None if graph.is_used_beside(inner, images) else found
+    return found if len(set(found.values())) == len(found) else None
 
 
 def best_start(graph: Ordered, starts: Sequence[int], stop: int, length: int) -> int:

@@ -560,3 +560,16 @@ def test_the_stranger_finds_what_he_asks_for() -> None:
     for question, place in answers.items():
         files = [file for file in [ROOT / place, *(ROOT / place).rglob("*.py")] if file.is_file()]
         assert any(re.search(ANSWERS[question], text_of(file), re.M) for file in files), f"{question}: not in {place}"
+
+
+def test_the_entrance_has_what_belongs_there() -> None:
+    """No file of somebody's afternoon lies beside the README."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+        found = {line for line in listed.stdout.splitlines() if "/" not in line}
+    else:  # a copy without history
+        found = {each.name for each in ROOT.iterdir() if each.is_file()}
+    assert found <= {
+        ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "constraints.txt",
+        "irkit_command.py", "mkdocs.yml", "pyproject.toml",
+    }  # fmt: skip

@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+MISSING = object()
+"""What a holder has of its own where it has nothing."""
+
 
 class Replaced:
     """A block, entered once, in which each (holder, name, value) holds; afterwards they are what they were, those that
@@ -23,13 +26,13 @@ class Replaced:
         self.before: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> None:
-        self.before = [(holder, name, holder.__dict__.get(name)) for holder, name, _ in self.replaced]
+        self.before = [(holder, name, holder.__dict__.get(name, MISSING)) for holder, name, _ in self.replaced]
         for holder, name, value in self.replaced:
             setattr(holder, name, value)
 
     def __exit__(self, *_: object) -> None:
         for holder, name, value in self.before:
-            if value is None:
+            if value is MISSING:
                 delattr(holder, name)
             else:
                 setattr(holder, name, value)

@@ -79,11 +79,11 @@ def tensor_like(x: torch.Tensor, data: Any, dtype: Any = None, **more: Any) -> A
     return tensor_of_sizes(data, dtype or x.dtype)
 
 
-def checked_sum_to_size(x: torch.Tensor, *size: Any) -> None:
-    """Asks what x.sum_to_size(*size) requires: each size that is not 1 is that of the tensor. torch does the rest, and
-    gives a tensor of those sizes back as it is, by no operator that would be asked. Raises RuntimeError as torch does.
-    """
-    wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
+def checked_sum_to_size(x: torch.Tensor, *sizes: Any, size: Sequence[Any] = ()) -> None:
+    """Asks what x.sum_to_size(*sizes), or of `size`, requires: each that is not 1 is that of the tensor. torch does the
+    rest, and gives a tensor of those sizes back as it is, by no operator that would be asked. Raises RuntimeError as
+    torch does."""
+    wanted = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else (*sizes, *size)
     held = x.shape[x.dim() - len(wanted) :] if len(wanted) <= x.dim() else ()
     for own, number in zip(held, wanted, strict=False):
         if number != own and number != 1:
@@ -150,13 +150,16 @@ def plain_number(given: Any) -> Any:
     return int(given) if isinstance(given, torch.SymInt) else given
 
 
+SUMS_TO_SIZE = (torch.Tensor.sum_to_size, ATEN.sum_to_size, ATEN.sum_to_size.default)
+
+
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place,
     torch.asarray: tensor_in_place, torch.Tensor.new_tensor: tensor_like, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
     torch.combinations: combinations_of, torch.vander: powers, torch.batch_norm: batch_norm,
-    F.batch_norm: checked_batch_norm, torch.Tensor.sum_to_size: checked_sum_to_size, **PARTS,
+    F.batch_norm: checked_batch_norm, **dict.fromkeys(SUMS_TO_SIZE, checked_sum_to_size), **PARTS,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

@@ -15,7 +15,7 @@ from lowering.architectures.catalogue import architecture
 from lowering.architectures.configurations import LAYERS as CALLED_LAYERS
 from passes import optimize
 from passes.pipelines.standard import RULES, pipeline
-from passes.whole_graph.layer_calls import has_layer_calls, operator_count
+from passes.whole_graph.layer_calls import layer_calls_of, operator_count
 from passes.whole_graph.layer_search import layers_of
 
 transformers = pytest.importorskip("transformers", reason="the extra transformers is not installed")
@@ -129,7 +129,7 @@ def test_layers_of_a_model_become_what_they_become_one_by_one(name: str) -> None
     graph, called = lowered.graph, lowered.with_calls
     layers = layers_of(graph)
     assert name in VARIED or (layers is not None and len(layers.each) >= DEPTH - 1)
-    assert has_layer_calls(called) is (name not in (*VARIED, *FEW)) and not has_layer_calls(graph)
+    assert bool(layer_calls_of(called).calls) is (name not in (*VARIED, *FEW)) and not layer_calls_of(graph).calls
     assert operator_count(called) == len(graph)
     found = optimize(graph)
     assert str(found) == str(pipeline(2, RULES[2], alike=False).run(graph))
@@ -150,7 +150,7 @@ def test_layers_of_architectures_are_rewritten_from_their_calls(name: str) -> No
     lowered = irkit.to_onnx(
         model, (), sets.example, dynamic_shapes=sets.dynamic_shapes, capture="direct", optimize=False
     ).lowered
-    assert has_layer_calls(lowered.with_calls)
+    assert layer_calls_of(lowered.with_calls).calls
     plainly, found = optimize(lowered.graph), optimize(lowered.with_calls)
     if name == "longt5":  # of which layers are found in the encoder alone where they are searched for
         assert len(found) < len(plainly)

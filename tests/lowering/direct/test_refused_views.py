@@ -138,6 +138,21 @@ def test_sizes_that_are_summed_to_are_those_of_the_tensor_or_1(sizes: tuple[obje
         assert torch.equal(program(x[:1].expand(n, 5)), model(x[:1].expand(n, 5)))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x.sum_to_size(size=(5, 5)),
+        lambda x: torch.ops.aten.sum_to_size.default(x, [5, 5]),
+        lambda x: torch.ops.aten.sum_to_size(x, [5, 5]),
+        lambda x: torch.vmap(lambda row: row.sum_to_size(5))(x),
+    ],
+    ids=["by name", "the operator", "its packet", "mapped"],
+)
+def test_sizes_are_summed_to_alike_however_torch_is_called(model: Model) -> None:
+    with pytest.raises(irkit.IrkitError, match="works for 5 only"):
+        irkit.to_onnx(model, (torch.randn(5, 5),), dynamic_shapes=({1: "n"},), capture="direct")
+
+
 def test_sizes_of_another_that_are_summed_to_are_kept_as_one() -> None:
     program = irkit.to_onnx(
         lambda x, y: x.sum_to_size(y.shape),

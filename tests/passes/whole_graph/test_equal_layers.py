@@ -123,14 +123,18 @@ LAYERS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(
+CHAINS: Any = (
     st.integers(LEAST + 1, 10),
     st.dictionaries(st.integers(0, 9), LAYERS, max_size=3),
     st.sampled_from((1, 2)),
     LAYERS,
     st.booleans(),
 )
+"""How many layers, which of them differ, at which level they are optimized, what the others are, whether anchored."""
+
+
+@settings(max_examples=40, deadline=None)
+@given(*CHAINS)
 def test_layers_of_which_some_differ_become_what_each_would(
     count: int, others: dict[int, Layer], level: int, usual: Layer, anchored: bool
 ) -> None:

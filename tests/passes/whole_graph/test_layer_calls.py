@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import irkit
 from irkit import op
@@ -18,14 +17,14 @@ from irkit.core.ir import Graph, Value, constant
 from passes import optimize
 from passes.whole_graph.layer_calls import (
     Alike,
-    has_layer_calls,
+    layer_calls_of,
     operator_count,
     rewritten_layers,
     with_calls,
     written_out,
 )
 from passes.whole_graph.layer_search import LEAST
-from tests.passes.whole_graph.test_equal_layers import LAYERS, Ends, Layer, chain, chained, numbers, plainly
+from tests.passes.whole_graph.test_equal_layers import CHAINS, Ends, Layer, chain, chained, numbers, plainly
 
 
 def alike(ends: Sequence[Ends]) -> Alike:
@@ -65,13 +64,7 @@ def in_calls(graph: Graph, groups: Sequence[Alike]) -> Graph:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(LEAST + 1, 10),
-    st.dictionaries(st.integers(0, 9), LAYERS, max_size=3),
-    st.sampled_from((1, 2)),
-    LAYERS,
-    st.booleans(),
-)
+@given(*CHAINS)
 def test_layers_that_are_calls_become_what_each_would(
     count: int, others: dict[int, Layer], level: int, usual: Layer, anchored: bool
 ) -> None:
@@ -83,7 +76,7 @@ def test_layers_that_are_calls_become_what_each_would(
         assert max(len(each.each) for each in groups) < LEAST
         return
     called = graph.with_results(found)
-    assert has_layer_calls(called) and len(called) < len(graph) and operator_count(called) == len(graph)
+    assert layer_calls_of(called).calls and len(called) < len(graph) and operator_count(called) == len(graph)
     assert written_out(called) == graph and str(written_out(called)) == str(graph)
     better = optimize(called, level)
     irkit.verify(better)
@@ -108,7 +101,7 @@ def test_the_body_is_rewritten_once() -> None:
         return seen[-1]
 
     after = rewritten_layers(in_calls(graph, [alike(ends)]), rewriting)
-    assert len(seen) == 1 and after is not None and not has_layer_calls(after)
+    assert len(seen) == 1 and after is not None and not layer_calls_of(after).calls
     assert str(optimize(after)) == str(plainly(graph))
 
 
