@@ -570,6 +570,14 @@ def test_the_entrance_has_what_belongs_there() -> None:
     else:  # a copy without history
         found = {each.name for each in ROOT.iterdir() if each.is_file()}
     assert found <= {
-        ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "constraints.txt",
-        "irkit_command.py", "mkdocs.yml", "pyproject.toml",
-    }  # fmt: skip
+        ".gitignore",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "constraints.txt",
+        "irkit_command.py",
+        "mkdocs.yml",
+        "pyproject.toml",
+    }
