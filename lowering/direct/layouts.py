@@ -21,6 +21,7 @@ from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
+from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import pytree
 
 
@@ -347,10 +348,12 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
     turned = handle.twin.stride() != in_order_steps(handle.twin)
     for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
         if type(size) is not int:
-            least, hint = 2 if step == 0 or turned else 1, tracer.asked.hint(size)
+            # Sizes that data tells may be 1 in the example by chance, and no further run tells what is asked at others.
+            of_data = any(is_unbacked(str(symbol)) for symbol in dims.symbols_of(size))
+            least, hint = 2 if step == 0 or (turned and not of_data) else 1, tracer.asked.hint(size)
             if hint >= least:
                 tracer.asked.condition(sympy.Ge(size, least), True)
-            elif hint == 1 or not given:
+            elif not of_data and (hint == 1 or not given):
                 tracer.asked.condition(sympy.Eq(size, hint), True)
 
 

@@ -64,3 +64,17 @@ SCORES = torch.tensor([[1, NAN, INF, 0], [0, 1, NAN, 2], [NAN, 0, 1, 2], [INF, I
 def test_margins_that_are_nan_do_not_count(loss: Callable[..., Any], way: Any) -> None:
     program = irkit.to_onnx(loss, (SCORES,), capture=way, rules="default+nan")
     torch.testing.assert_close(program(SCORES), loss(SCORES), equal_nan=True)
+
+
+def test_strides_of_windows_that_data_counts_are_those_of_any_number_of_them() -> None:
+    """Longformer views its states in windows, of which the example may have one, and asks for their strides."""
+    transformers = pytest.importorskip("transformers", reason="the extra transformers is not installed")
+    sizes: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99}
+    config = transformers.LongformerConfig(num_hidden_layers=1, attention_window=[8], **sizes)
+    model = transformers.LongformerModel(config).eval()
+    given = {"input_ids": torch.randint(3, 90, (2, 7))}
+    names = {"input_ids": {0: "batch", 1: "seq"}}
+    program = irkit.to_onnx(model, (), given, dynamic_shapes=names, capture="direct")
+    for batch, length in ((1, 3), (2, 9), (3, 33)):
+        ids = torch.randint(3, 90, (batch, length))
+        torch.testing.assert_close(program(input_ids=ids)[0], model(ids)[0], rtol=1e-4, atol=1e-4)
