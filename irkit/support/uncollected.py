@@ -6,6 +6,7 @@ import functools
 import gc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 from irkit.support.tracebacks import is_told
@@ -14,6 +15,9 @@ __tracebackhide__ = is_told
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+PAUSED: ContextVar[bool] = ContextVar("PAUSED", default=False)
+"""Whether the collector is paused by a function that runs here."""
 
 
 def without_collector(function: Callable[P, R]) -> Callable[P, R]:
@@ -29,12 +33,33 @@ def without_collector(function: Callable[P, R]) -> Callable[P, R]:
         if not gc.isenabled():
             return function(*args, **kwargs)
         gc.disable()
+        held = PAUSED.set(True)
         try:
             return function(*args, **kwargs)
         finally:
+            PAUSED.reset(held)
             gc.enable()
 
     return paused
+
+
+def with_collector(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, run with the cyclic collector as it was before `without_collector` paused it: what torch.export
+    leaves are cycles, and they hold tensors."""
+
+    @functools.wraps(function)
+    def resumed(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not PAUSED.get():
+            return function(*args, **kwargs)
+        gc.enable()
+        held = PAUSED.set(False)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            PAUSED.reset(held)
+            gc.disable()
+
+    return resumed
 
 
 @contextmanager

@@ -44,6 +44,7 @@ from passes.whole_graph.layer_calls import operator_count, written_out
 from passes.whole_graph.seeded import seeded
 
 
+@without_collector
 def export_model(
     model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions
 ) -> Program:

@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 
 from irkit.core.ir import Graph
 from irkit.errors import IrkitError
+from irkit.support.uncollected import with_collector
 from lowering.capture.capture import capture_model
 from lowering.capture.fx_graphs import is_aten
 from lowering.capture.leaves import choice_of, modules_left_whole, with_modules
@@ -199,6 +200,7 @@ def by_eagers_ways(
 AS_EAGER = "direct capture fails by the ways that the model has for exports, and took those of eager"
 
 
+@with_collector
 def by_torch_export(
     model: Any,
     args: Sequence[Any] | torch.Tensor,
