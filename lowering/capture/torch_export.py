@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -351,13 +351,21 @@ def examples_at(request: Request, sizes: dict[str, int]) -> list[Any]:
     return examples
 
 
-def stretch_axis(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
-    """The tensor with another size at one axis: cut off, or its last row repeated (zeros where it has none)."""
-    if tensor.shape[axis] == size:
+def repeated_rows(size: int, there: int, device: torch.device) -> torch.Tensor:
+    """The places of the rows of a tensor that has another size: the first so many, or all and then the last again."""
+    return torch.arange(size, device=device).clamp(max=there - 1)
+
+
+def stretch_axis(
+    tensor: torch.Tensor, axis: int, size: int, rows: Callable[..., torch.Tensor] = repeated_rows
+) -> torch.Tensor:
+    """The tensor with another size at one axis: cut off, or its last row repeated (zeros where it has none); `rows`
+    gives the places of these."""
+    there = tensor.shape[axis]
+    if there == size:
         return tensor
-    if tensor.shape[axis] == 0:
+    if there == 0:
         shape = list(tensor.shape)
         shape[axis] = size
         return tensor.new_zeros(shape)
-    rows = torch.arange(size, device=tensor.device).clamp(max=tensor.shape[axis] - 1)
-    return tensor.detach().index_select(axis, rows)
+    return tensor.detach().index_select(axis, rows(size, there, tensor.device))

@@ -225,10 +225,11 @@ def made_for_once(tracer: Tracer) -> frozenset[str]:
     """The names of constants that a model made as it ran and has let go of, so that the tracer alone holds them: a
     layer that makes an equal one would do the same with that."""
     found: list[str] = []
-    bases = {id(tensor) for _, tensor in tracer.memories.values()}
-    for identity, (tensor, _, _, name) in tracer.seen.items():
+    constants = [(identity, each) for identity, each in tracer.seen.items() if identity not in tracer.names]
+    bases = {id(tensor) for _, tensor in tracer.memories.values()} if constants else set[int]()
+    for identity, (tensor, _, _, name) in constants:
         holders = 3 + (identity in tracer.handles) + (identity in bases)  # two of this loop, and one is `seen`
-        if identity not in tracer.names and sys.getrefcount(tensor) <= holders:
+        if sys.getrefcount(tensor) <= holders:
             found.append(name)
     return frozenset(found)
 
@@ -245,7 +246,7 @@ class Unmet:
     """A block in which what torch does is not met; a class, since a generator takes twice the calls, and each layer of
     each run has several."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Unmet:
         blocks = (
             torch._C.DisableTorchFunction(),
             torch._C._DisableTorchDispatch(),
@@ -254,10 +255,24 @@ class Unmet:
         self.blocks: tuple[Any, ...] = blocks
         for each in self.blocks:
             each.__enter__()
+        return self
 
     def __exit__(self, *_: object) -> None:
         for each in reversed(self.blocks):
             each.__exit__(None, None, None)
+
+
+@attrs.define(eq=False)
+class Met:
+    """A block in one that is not met, in which what torch does is met all the same."""
+
+    around: Unmet
+
+    def __enter__(self) -> None:
+        self.around.__exit__()
+
+    def __exit__(self, *_: object) -> None:
+        self.around.__enter__()
 
 
 @attrs.define(eq=False, kw_only=True)

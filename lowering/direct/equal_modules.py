@@ -39,6 +39,7 @@ from lowering.direct.caches import (
     Fresh,
     Given,
     Level,
+    Met,
     Number,
     Unequal,
     Unmatched,
@@ -125,7 +126,7 @@ class Calls(Asking):
         tensors: list[Traced] = []
         objects: list[Any] = []
         values: list[Value] = []
-        with Unmet():
+        with Unmet() as block:
             below = None
             try:
                 arguments = self.key_of((args, kwargs), tensors, objects, values)
@@ -138,12 +139,10 @@ class Calls(Asking):
                 key = below = None
             tries = self.known.setdefault(key, []) if key is not None else []
             found = None if below is None else self.found(tries, below, values)
-            if below is not None and found is not None and not found.call.asks and id(module) not in self.last:
-                return self.taken(found, below.parts, tensors, objects)
+            if below is not None and found is not None and id(module) not in self.last:
+                return self.taken(found, below.parts, tensors, objects, block)
         if below is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
-        if found is not None and id(module) not in self.last:
-            return self.taken(found, below.parts, tensors, objects)
         tracer = self.tracer
         effects, names = effects_of(tracer), Counter(tracer.counts)
         written, alive = len(tracer.written), len(tracer.alive)
@@ -341,10 +340,11 @@ class Calls(Asking):
         return found.over(known, None)
 
     def taken(
-        self, found: Again, own: Sequence[torch.nn.Module], given: Sequence[Traced], objects: Sequence[Any]
-    ) -> Any:
-        """The results of a call as the model gets them, which count as met; objects are asked what they were asked. One
-        that asks nothing is within a block that is not met, one that asks is not."""
+        self, found: Again, own: Sequence[torch.nn.Module], given: Sequence[Traced], objects: Sequence[Any],
+        block: Unmet,
+    ) -> Any:  # fmt: skip
+        """The results of a call as the model gets them, which count as met; objects are asked what they were asked,
+        which is met in the `block` that is not."""
         tracer, call = self.tracer, found.call
         found = self.as_before(found, own[0])
         places = dict(zip(map(id, call.below.parts), map(id, own), strict=True)) if call.read else {}
@@ -352,32 +352,23 @@ class Calls(Asking):
         tracer.visits.take(found.repeated)
         known = list(given)
         for number, ask in enumerate(call.asks):
-            with Unmet():
-                found = self.grown(found, number)
-                add_counts(tracer.counts, ask.segment)
-                tracer.first_met([found.values[value] for value in call.stages[number].roots])
-                args, kwargs = self.shown(found, ask.given, known, own)
+            found = self.grown(found, number)
+            add_counts(tracer.counts, ask.segment)
+            tracer.first_met([found.values[value] for value in call.stages[number].roots])
+            args, kwargs = self.shown(found, ask.given, known, own)
             before, new = dict(tracer.counts), []
             tracer.modules.append(found.repeated.path_of(call.path + ask.inside, tracer.modules[-1] + ask.inside))
-            returned = method_of(objects[ask.holder], ask.attribute, ask.method)(*args, **kwargs)
+            with Met(block):
+                returned = method_of(objects[ask.holder], ask.attribute, ask.method)(*args, **kwargs)
             tracer.modules.pop()
-            with Unmet():
-                named = tracer.before is not None or names_since(tracer.counts, before) == ask.names
-                same = self.key(returned, new) == ask.key and self.seen_of(objects) == ask.seen
-                if not same or not named:  # a trial takes no name for what it met before
-                    tracer.unequal = True
-                    raise Unequal
-                answers = [tracer.read(tracer.handle(each)) for each in new]
-                found = self.answered(found, ask.answers, answers)
+            named = tracer.before is not None or names_since(tracer.counts, before) == ask.names
+            same = self.key(returned, new) == ask.key and self.seen_of(objects) == ask.seen
+            if not same or not named:  # a trial takes no name for what it met before
+                tracer.unequal = True
+                raise Unequal
+            answers = [tracer.read(tracer.handle(each)) for each in new]
+            found = self.answered(found, ask.answers, answers)
             known += new
-        if not call.asks:
-            return self.finished(found, known, own)  # who takes it over is in such a block
-        with Unmet():
-            return self.finished(found, known, own)
-
-    def finished(self, found: Again, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
-        """The results of a call that is taken over, once all is asked that it asks; within a block that is not met."""
-        tracer, call = self.tracer, found.call
         found = self.grown(found, -1)
         add_counts(tracer.counts, call.rest)
         tracer.calls += call.operators

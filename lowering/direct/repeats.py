@@ -132,7 +132,7 @@ def as_met(tracer: Any, func: Any, aliases: bool, args: Sequence[Any], kwargs: M
         keys = [h.key for h in handles]
         alike = tuple(keys.index(key) for key in keys)
     known = tuple(plain)
-    return Met(func, tensors, handles, known, (func, known, kinds, alike))
+    return Met(func, tensors, handles, known, (id(func), known, kinds, alike))
 
 
 def recipe_of(twin: torch.Tensor, handles: Sequence[Any], aliases: bool) -> Recipe | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import attrs
@@ -24,7 +25,7 @@ from lowering.capture.inputs.calls import Call, bind, named_leaves, rename_leave
 from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.packed import Weights
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
-from lowering.capture.torch_export import stretch_axis
+from lowering.capture.torch_export import repeated_rows, stretch_axis
 from lowering.errors import CaptureError
 from lowering.fold.scope import Options
 from lowering.records.dynamic_shapes import (
@@ -196,6 +197,7 @@ class Request:
 
     def _resized(self, sizes: Mapping[str, int]) -> Iterator[Any]:
         known: dict[Any, int] = {}
+        rows = cache(repeated_rows)  # all parts of a cache have the same
 
         def number(dim: Any) -> int:
             if dim not in known:
@@ -206,7 +208,7 @@ class Request:
             value = leaf.value
             if isinstance(value, torch.Tensor):
                 for axis, dim in enumerate(shape):
-                    value = value if type(dim) is int else stretch_axis(value, axis, number(dim))
+                    value = value if type(dim) is int else stretch_axis(value, axis, number(dim), rows)
             elif shape is not None:
                 value = number(shape)
             yield value

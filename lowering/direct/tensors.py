@@ -199,6 +199,7 @@ class Traced(torch.Tensor):
     held: Callable[[], Any]
     stored: torch.Tensor | None = None
     is_copy = False
+    is_quantized = False  # type: ignore[assignment]  # what torch would have the tracer asked for
     stands_for_tensor = True
 
     @staticmethod

@@ -16,7 +16,7 @@ import attrs
 import torch
 
 from lowering.capture.inputs.containers import CONTAINERS, OWN, names_beside
-from lowering.capture.inputs.contents import Contents, Parts, modules_below
+from lowering.capture.inputs.contents import Contents, Parts
 
 SIMPLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
@@ -45,7 +45,7 @@ class Below:
     @classmethod
     def of(cls, module: torch.nn.Module) -> Below:
         """A module as it stands."""
-        parts = [each for _, each in modules_below(module)]
+        parts = in_order(module)
         own = [own_attributes(each) for each in parts]
         contents = Contents.of(containers_in(parts, own))
         state = tuple(map(state_of, own))
@@ -147,6 +147,19 @@ def parts_of(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
         if id(each) not in found:
             found[id(each)] = each
             pending += [child for child in each._modules.values() if child is not None]
+    return list(found.values())
+
+
+def in_order(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """A module and its children, each once, in the order of `named_modules`."""
+    found: dict[int, torch.nn.Module] = {}
+    pending = [module]
+    while pending:
+        each = pending.pop()
+        if id(each) not in found:
+            found[id(each)] = each
+            if each._modules:
+                pending += [child for child in reversed(each._modules.values()) if child is not None]
     return list(found.values())
 
 

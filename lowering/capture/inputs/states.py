@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import Context, ContextVar
+from functools import lru_cache
 from queue import SimpleQueue
 from types import GeneratorType
 from typing import Any
@@ -26,13 +27,28 @@ KINDS = (dict, list, set, deque)
 MOST = 1 << 24
 """Arrays of more bytes are compared by a checksum, and are not put back."""
 ABSENT = object()
+KEEPING = (*DRAWING, bytearray, array.array, ContextVar, GeneratorType, ctypes._SimpleCData, SimpleQueue)
+"""Whose instances all do."""
+
+
+@lru_cache(maxsize=1 << 10)
+def may_keep_state(kind: type) -> bool:
+    """Whether some instance of a class may be such an object: of most classes none is, and that takes long to be found
+    of each anew."""
+    if issubclass(kind, (*KEEPING, np.ndarray, memoryview, *KINDS, io.IOBase)):
+        return True
+    return kind.__module__ in OF_PYTHON and issubclass(kind, Iterator)
+
+
+OF_PYTHON = ("builtins", "itertools")
+"""The modules of iterators of Python's own."""
 
 
 def keeps_state(each: Any) -> bool:
     """Whether something is such an object, or draws numbers."""
-    if isinstance(
-        each, (*DRAWING, bytearray, array.array, ContextVar, GeneratorType, ctypes._SimpleCData, SimpleQueue)
-    ):
+    if not may_keep_state(type(each)):
+        return False
+    if isinstance(each, KEEPING):
         return True
     if isinstance(each, np.ndarray):
         return each.flags.writeable and not isinstance(each, np.memmap)  # a file, which may be of any size
@@ -99,7 +115,7 @@ def place_of(value: Any, above: tuple[int, ...] = ()) -> Any:
 
 def is_iterator(value: Any) -> bool:
     """Whether something is an iterator of Python's own."""
-    return type(value).__module__ in ("builtins", "itertools") and isinstance(value, Iterator)
+    return type(value).__module__ in OF_PYTHON and isinstance(value, Iterator)
 
 
 def held_inside(each: Any) -> list[tuple[str, Any]]:
