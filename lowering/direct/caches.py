@@ -9,6 +9,7 @@ nowhere else.
 from __future__ import annotations
 
 import sys
+import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,15 +23,18 @@ from torch.autograd import forward_ad
 
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
-from lowering.capture.inputs.alike import INEXACT, SIMPLE, functions_of
+from lowering.capture.inputs.alike import INEXACT, SIMPLE, functions_of, own_attributes
 from lowering.capture.inputs.objects import (
     ASKED,
+    Known,
     Mark,
     Shadow,
     are_objects,
+    code_tells_which,
     identity_tells,
     is_asked_only,
     shadow_methods,
+    value_tells_which,
     without_marks,
 )
 from lowering.capture.inputs.python_state import PythonState
@@ -128,11 +132,20 @@ class Level:
     counts: Counter[str]
     writes: int
     first: int
+    begun: int
     asks: list[Ask] = attrs.field(factory=list)
     born: list[range] = attrs.field(factory=list)
     held: list[tuple[weakref.ref[Any], int]] = attrs.field(factory=list)
     settled: list[tuple[Any, int]] = attrs.field(factory=list)
     failed: bool = False
+    codes: Mapping[int, tuple[types.CodeType, Known]] = {}
+
+    def tells_which(self) -> bool:
+        """Whether something that ran in it may ask which of several equal modules it is, or which weight."""
+        held = (each for one in self.module.modules() for each in own_attributes(one).values())
+        return any(map(value_tells_which, held)) or any(
+            code_tells_which(code, known) for code, known in self.codes.values()
+        )
 
     def place_of(self, mark: Mark) -> Number:
         """An attribute of the module or a child. Raises Unmatched for another's."""
@@ -310,7 +323,7 @@ class Asking:
             handle = given.handle
             value = self.tracer.read(handle)
             layout = handle.kind or self.tracer.kind(handle)
-            if layout < 0 or given.requires_grad:
+            if layout < 0 or given.requires_grad or given.is_marked:
                 raise Unmatched
             same = values.index(value) if value in values else -1
             values.append(value)
@@ -373,6 +386,11 @@ class Asking:
         for level in self.levels:
             level.failed = True
 
+    def looked_up(self) -> None:
+        """Notes that one of several equal modules, or a weight, is looked up, which tells which it is."""
+        if not self.answering:
+            self.fail()
+
     def asked_of(
         self, holder: Any, attribute: str, name: str, method: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
@@ -387,12 +405,18 @@ class Asking:
     @contextmanager
     def noting(self, level: Level) -> Iterator[None]:
         """A block in which a module runs whose questions to objects are noted."""
+        outermost, tracer = not self.levels, self.tracer
+        if outermost:
+            tracer.codes, tracer.until = {}, level.begun
         self.levels.append(level)
         try:
             with shadow_methods(level.objects, self.asked, self.read, self.is_object):
                 yield
         finally:
             self.levels.remove(level)
+            level.codes = {**(tracer.codes or {})}
+            if outermost:
+                tracer.codes = None
 
     def asked(
         self, holder: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any, attribute: str | None = None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from irkit import dims
 from irkit.core import walk
 from irkit.core.ir import Value
 from lowering.capture.inputs.alike import SIMPLE, Below, Likes
-from lowering.capture.inputs.objects import Shadow, Watch, method_of
+from lowering.capture.inputs.objects import Shadow, Watch, identity_noted, method_of
 from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
 from lowering.direct.caches import (
@@ -149,7 +150,9 @@ class Calls(Asking):
         tables = {id(each._modules) for each in below.parts}
         own = [each for each in below.contents.containers if id(each) not in tables]
         standing, path = self.standing((args, kwargs, own)), tracer.modules[-1]
-        level = Level(module, path, tensors, objects, standing, effects, names, written, alive)
+        level = Level(
+            module, path, tensors, objects, standing, effects, names, written, alive, id(sys._getframe())
+        )  # fmt: skip
         if found is None:
             return self.traced(level, below, forward, args, kwargs, tries, own)
         with self.noting(level):
@@ -190,7 +193,7 @@ class Calls(Asking):
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
         with self.noting(level):
             returned = forward(*args, **kwargs)
-        kept = level.failed or level.keeps_answers()
+        kept = level.failed or level.keeps_answers() or level.tells_which()
         if kept or self.left_something(level) or self.likes.differences(below, self.likes.of(module)) != frozenset():
             tries.append(None)
             return returned
@@ -230,7 +233,14 @@ class Calls(Asking):
             memory = handle.memory
             busy = memory.name or memory.torn or memory.doubtful or memory.linked or memory.stale
             part = bool(handle.lenses) and not self.is_whole(handle)
-            if busy or part or returned.requires_grad or handle.key in taken or handle.twin.is_complex():
+            if (
+                busy
+                or part
+                or returned.is_marked
+                or returned.requires_grad
+                or handle.key in taken
+                or handle.twin.is_complex()
+            ):
                 raise Unmatched
             outputs.append(returned)
             return self.fresh(handle)
@@ -427,7 +437,7 @@ class Calls(Asking):
         """Notes where a module gave something else than what was expected of it, or asked it."""
         call, index, pairs = found.call, Index({}, nameless=made_for_once(self.tracer), unknown=True), []
         alike = [form_of(ask) for ask in call.asks] == [form_of(ask) for ask in level.asks]
-        if level.failed or not alike or not level.standing.is_kept():
+        if level.failed or not alike or level.tells_which() or not level.standing.is_kept():
             self.tracer.unequal = True
             return
         given = [found.values[value] for value in (*call.inputs, *call.weights)]
@@ -507,7 +517,8 @@ def reuse_equal_modules(tracer: Tracer, around: Surroundings) -> Iterator[None]:
         likes.running.append(calls)
         for module in likes.chosen:
             module.__dict__["forward"] = likes.forwards[id(module)]
-        yield
+        with identity_noted((*likes.classes, torch.Tensor), calls.looked_up):
+            yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         if calls.marked:  # not everything takes a mark for the number that it is
             raise Unequal from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -60,6 +61,8 @@ from lowering.records.types import TORCH, tensor_of
 
 def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator: traced tensors over new values, or the very argument where torch gives it back."""
+    if tracer.codes is not None:
+        tracer.note_codes(sys._getframe(1))
     if isinstance(func, torch._ops.TorchBindOpOverload) and func._schema.name in DATA:
         return func(*args, **kwargs)
     if type(func) is not torch._ops.OpOverload:

@@ -31,6 +31,7 @@ from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.alike import Likes, likes_of
 from lowering.capture.inputs.contents import keep_unchanged
 from lowering.capture.inputs.drawing import DRAWN, OUTSIDE, generator_kept
+from lowering.capture.inputs.objects import tells_which
 from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.torch_settings import RECORDS
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
@@ -133,7 +134,7 @@ def run(
     before = after if trial is None else trial.before
     outside = Outside() if before is None else before.tracer.outside
     runs: list[Run] = []
-    likes = likes_of(request.parts) if before is None else before.tracer.likes
+    likes = likes_of(request.parts, tells_which) if before is None else before.tracer.likes
     leaves = request.options.gradients
     training = Training.of(request.module, request.parts, leaves) if before is None else before.training
     while True:

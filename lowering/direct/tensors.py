@@ -245,6 +245,11 @@ class Traced(torch.Tensor):
         return tracer_of(self.held)
 
     @property
+    def is_marked(self) -> bool:
+        """Whether the model gave it attributes."""
+        return len(self.__dict__) > 2 and not OWN.issuperset(self.__dict__)  # type: ignore[arg-type]
+
+    @property
     def nbytes(self) -> Any:  # type: ignore[override]
         """How many bytes its elements take, which torch tells of plain sizes only."""
         return self.numel() * self.element_size()
@@ -292,6 +297,10 @@ class Traced(torch.Tensor):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
+
+
+OWN = frozenset(("handle", "held", "stored", "is_copy"))
+"""The attributes that one may have by itself."""
 
 
 @attrs.define(eq=False)

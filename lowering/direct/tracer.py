@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import types
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from irkit.rewriting.numbering import is_random
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Questions
 from lowering.capture.inputs.alike import Likes
+from lowering.capture.inputs.objects import Known
 from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import next_prime, sizes_moved
@@ -132,6 +134,8 @@ class Tracer:
     wholes: dict[Any, Any] = attrs.field(factory=dict)
     items: dict[Any, tuple[Any, Scope, Value]] = attrs.field(factory=dict)
     own: dict[str, bool] = attrs.field(factory=dict)
+    codes: dict[int, tuple[types.CodeType, Known]] | None = None
+    until: int = 0
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
     outside: Outside = Outside()
@@ -192,6 +196,16 @@ class Tracer:
         if key not in self.lines:
             self.lines[key] = f"{short_path(key[0])}:{key[1]} {linecache.getline(*key).strip()}"
         return self.lines[key]
+
+    def note_codes(self, inner: Any) -> None:
+        """Notes the codes that run, from a frame to the call that is looked at, with the variables around them."""
+        known, frame = self.codes, inner
+        while known is not None and frame is not None and id(frame) != self.until:
+            code = frame.f_code
+            if id(code) not in known and not code.co_filename.startswith((TORCH, HERE, IRKIT)):
+                around = {name: frame.f_locals.get(name) for name in code.co_freevars}
+                known[id(code)] = (code, {"LOAD_GLOBAL": frame.f_globals, "LOAD_DEREF": around})
+            frame = frame.f_back
 
     def code(self) -> dict[str, Any]:
         """The globals of the user's code that is being run; empty where none is."""

@@ -113,12 +113,13 @@ class Likes:
         return frozenset({self.numbers[id(each)]: id(each) for each in self.chosen}.values())
 
 
-def likes_of(given: Parts) -> Likes:
-    """The modules of a model that are like another one and do more than one operator of torch's."""
+def likes_of(given: Parts, tells: Callable[[type], bool]) -> Likes:
+    """The modules of a model that are like another one and do more than one operator of torch's, of which class `tells`
+    may say that its modules know which of several equal ones they are."""
     modules = [each for _, each in given.modules]
     children = [child for each in modules for child in each._modules.values() if child is not None]
     shared = len(children) >= len(modules)  # some are the children of two
-    classes = {kind: looks_into_itself(kind) for kind in set(map(type, modules))}
+    classes = {kind: looks_into_itself(kind) or tells(kind) for kind in set(map(type, modules))}
     numbers: dict[Any, int] = {}
     found: dict[int, int] = {}
 
@@ -209,7 +210,15 @@ def weight_like(weight: torch.Tensor) -> Any:
         return id(weight)
     small = content_of(weight) if is_compared(weight) else ""
     whole = weight.untyped_storage().nbytes() == weight.nbytes
-    return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small) if whole else id(weight)
+    said = tuple([(name, *said_of(held)) for name, held in weight.__dict__.items()]) if weight.__dict__ else ()
+    asked = (weight.requires_grad, weight.grad is None, said)
+    return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small, asked) if whole else id(weight)
+
+
+def said_of(held: Any) -> tuple[type, Any]:
+    """Equal for attributes of tensors that are the same simple values, or the same object."""
+    kind = type(held)
+    return (kind, exactly(held)) if kind in SIMPLE else (kind, id(held))
 
 
 def different(modules: Iterable[torch.nn.Module]) -> list[tuple[type, str]]:
@@ -329,13 +338,26 @@ def functions_of(classes: Sequence[type]) -> Iterator[types.FunctionType]:
     for cls in classes:
         for one in cls.__mro__:
             if not one.__module__.startswith("torch.nn.modules") and one is not object:
-                for name, function in vars(one).items():
-                    if inspect.isfunction(function) and name not in NOT_CALLED:
+                for name, held in vars(one).items():
+                    for function in functions_behind(held) if name not in NOT_CALLED else ():
                         yield function
                         yield from unwrapped(function)
 
 
-NOT_CALLED = ("__init__", "__repr__", "__str__", "extra_repr", "__getstate__", "__setstate__")
+def functions_behind(held: Any) -> list[types.FunctionType]:
+    """The functions that run where an attribute of a class is read or called."""
+    found = [held, *(getattr(held, name, None) for name in BEHIND if isinstance(held, DESCRIPTORS))]
+    return [each for each in found if inspect.isfunction(each)]
+
+
+BEHIND = ("fget", "fset", "fdel", "func", "__func__")
+DESCRIPTORS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
+
+
+NOT_CALLED = (
+    "__init__", "__init_subclass__", "__class_getitem__", "__repr__", "__str__", "extra_repr", "__getstate__",
+    "__setstate__",
+)  # fmt: skip
 """Methods of modules that do not run as these are called."""
 
 

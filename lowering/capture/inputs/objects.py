@@ -10,11 +10,13 @@ from __future__ import annotations
 import dis
 import inspect
 import itertools
+import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
-from typing import Any
+from enum import Enum
+from functools import lru_cache, partial, wraps
+from typing import Any, TypeGuard
 
 import torch
 
@@ -311,17 +313,20 @@ def identity_tells(modules: tuple[type, ...]) -> bool:
     """Whether modules of these classes may ask what tells an object from one that stands for it: its class by `type`,
     its `id`, or whether it is another object that is no function, None or such."""
     for function in functions_called(modules):
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        around = {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
-        known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": around}
+        known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": variables_around(function)}
         if any(tells_apart(code, known) for code in codes_inside(function.__code__)):
             return True
     return False
 
 
-def tells_apart(code: types.CodeType, known: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a code may ask that, where variables hold what is known of them by the step that reads one. A module may
-    ask for its own class."""
+def variables_around(function: types.FunctionType) -> dict[str, Any]:
+    """What the variables around a function hold that are filled."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
+
+
+def tells_apart(code: types.CodeType, known: Known) -> bool:
+    """Whether a code may ask that, where variables hold what is known. A module may ask for its own class."""
     steps = list(dis.get_instructions(code))
     itself = [code.co_varnames[:1] == ("self",) and each.argval == "self" for each in steps]
     for place, each in enumerate(steps):
@@ -337,6 +342,116 @@ def tells_apart(code: types.CodeType, known: Mapping[str, Mapping[str, Any]]) ->
                 return True
     return False
 
+
+@lru_cache(maxsize=1 << 10)
+def tells_which(cls: type) -> bool:
+    """Whether modules of a class may ask which of several equal ones they are in a way that is noticed by nobody: the
+    `id` of something, where its memory lies, or whether it is another object that is no class, None or such."""
+    return any(function_tells_which(each) for each in functions_called((cls,)))
+
+
+def value_tells_which(held: Any) -> bool:
+    """The same of what an attribute of a module holds, if that is a function."""
+    function = held.func if isinstance(held, partial) else getattr(held, "__func__", held)
+    return is_followed(function) and any(map(function_tells_which, reached_from([function])))
+
+
+Known = Mapping[str, Mapping[str, Any]]
+"""What the variables around a code hold, by the step that reads one of them, LOAD_GLOBAL or LOAD_DEREF."""
+
+
+def code_tells_which(code: types.CodeType, known: Known) -> bool:
+    """The same of a code that ran, where variables held what is known, and of the functions that it calls by name."""
+    if asks_which(code, known):
+        return True
+    named = functions_named(code, known["LOAD_GLOBAL"])
+    return any(function_tells_which(each) for each in reached_from(named))
+
+
+def function_tells_which(function: types.FunctionType) -> bool:
+    """The same of a function alone."""
+    known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": variables_around(function)}
+    return asks_which(function.__code__, known)
+
+
+def asks_which(code: types.CodeType, known: Known) -> bool:
+    """The same of a code, and those inside it, alone."""
+    always, compared = asked_of_identity(code)
+    return always or not all(
+        isinstance(known.get(step, {}).get(name, ABSENT), NEVER_MODULES) for step, name in compared
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def asked_of_identity(code: types.CodeType) -> tuple[bool, tuple[tuple[str, Any], ...]]:
+    """(whether a code, or one inside it, asks for an `id` or for where memory lies; the steps and names by which it
+    reads what it asks whether something is it, but for constants)."""
+    compared: list[tuple[str, Any]] = []
+    for each in codes_inside(code):
+        steps = list(dis.get_instructions(each))
+        if any(step.opname in READING and step.argval in TELLING for step in steps):
+            return True, ()
+        if any(one.argval == "inspect" and step.argval == "stack" for one, step in itertools.pairwise(steps)):
+            return True, ()
+        before = (steps[place - 1] for place, step in enumerate(steps) if step.opname == "IS_OP")
+        compared += [(step.opname, step.argval) for step in before if step.opname != "LOAD_CONST"]
+    return False, tuple(dict.fromkeys(compared))
+
+
+READING = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD")
+TELLING = frozenset((
+    "id", "is_", "is_not", "untyped_storage", "storage", "_cdata", "is_set_to", "_version", "grad", "_getframe",
+    "currentframe", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
+))  # fmt: skip
+"""Names of what tells a module or a weight from an equal one, or by whom it is called."""
+NEVER_MODULES = (
+    *SIMPLE, type(Ellipsis), type(NotImplemented), type, types.FunctionType, types.BuiltinFunctionType,
+    types.ModuleType, Enum,
+)  # fmt: skip
+"""Types of what no module or weight is."""
+
+
+@contextmanager
+def identity_noted(classes: Sequence[type], asked: Callable[[], None]) -> Iterator[None]:
+    """A block in which `asked` is called where code beside torch's and ours looks up an instance of one of some classes
+    in a set, dict or list, or whether it is equal to another object, and of tensors where they lie."""
+    replaced: list[tuple[type, str, Any]] = []
+    try:
+        for cls in classes:
+            for name in OF_MODULES if issubclass(cls, torch.nn.Module) else OF_TENSORS:
+                replaced.append((cls, name, vars(cls).get(name, ABSENT)))
+                setattr(cls, name, noting_call(getattr(cls, name), asked))
+        yield
+    finally:
+        for cls, name, before in reversed(replaced):
+            if before is ABSENT:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, before)
+
+
+OF_MODULES = ("__hash__", "__eq__")
+"""The methods by which sets, dicts and lists find a module."""
+OF_TENSORS = ("__hash__", "data_ptr")
+"""What tells which of several equal tensors one is: `==` compares elements."""
+
+
+def noting_call(own: Callable[..., Any], asked: Callable[[], None]) -> Callable[..., Any]:
+    """A method that says so where code beside torch's and ours calls it."""
+
+    @wraps(own)
+    def method(*given: Any) -> Any:
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if f"{caller}.".startswith(NOT_ASKING):
+            return own(*given)
+        asked()
+        return own(*given)
+
+    return method
+
+
+NOT_ASKING = ("torch.", "irkit.", "lowering.", "passes.")
+"""Modules whose code looks modules up for other reasons than to compute something else."""
 
 CALLING = ("PRECALL", "CALL")
 SINGLE = (type(None), bool, type(Ellipsis), types.FunctionType)
@@ -354,14 +469,33 @@ def codes_inside(code: types.CodeType) -> Iterator[types.CodeType]:
 @lru_cache(maxsize=1 << 10)
 def functions_called(modules: tuple[type, ...]) -> list[types.FunctionType]:
     """The functions of modules of these classes, and those that they call by name."""
-    pending, found = list(functions_of(modules)), dict[types.CodeType, types.FunctionType]()
+    return reached_from(functions_of(modules))
+
+
+def reached_from(functions: Iterable[types.FunctionType]) -> list[types.FunctionType]:
+    """Some functions, and those that they call by name."""
+    pending, found = list(functions), dict[types.CodeType, types.FunctionType]()
     while pending:
         each = pending.pop()
         if each.__code__ not in found:
             found[each.__code__] = each
-            named = (each.__globals__.get(name) for name in globals_read(each.__code__))
-            pending += [held for held in named if inspect.isfunction(held) and not is_of_torch(held)]
+            pending += functions_named(each.__code__, each.__globals__)
     return list(found.values())
+
+
+def functions_named(code: types.CodeType, variables: Mapping[str, Any]) -> Iterator[types.FunctionType]:
+    """The functions that a code calls by name, or may choose from a list or dict that it names."""
+    for name in globals_read(code):
+        held = variables.get(name)
+        if is_followed(held):
+            yield held
+        elif isinstance(held, dict | list | tuple):
+            yield from filter(is_followed, [*(held.values() if isinstance(held, dict) else held)])
+
+
+def is_followed(held: Any) -> TypeGuard[types.FunctionType]:
+    """Whether something is a function that is none of torch's."""
+    return inspect.isfunction(held) and not is_of_torch(held)
 
 
 @lru_cache(maxsize=1 << 12)

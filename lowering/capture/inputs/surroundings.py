@@ -335,10 +335,13 @@ def may_change(value: Any) -> bool:
 
 
 def is_users(module: str | None) -> bool:
-    """Whether something that is defined in a module is the user's: of no installed library, and not Python's own."""
-    held = sys.modules.get(module or "")
-    if held is None or f"{module}.".startswith(OURS):
+    """Whether something that is defined in a module is the user's: of no installed library, and not Python's own. A
+    module that nobody finds by its name, as torch.hub loads one, is."""
+    if not module or f"{module}.".startswith(OURS):
         return False
+    held = sys.modules.get(module)
+    if held is None:
+        return not module.startswith("torch.")
     file = getattr(held, "__file__", None)
     return module == "__main__" or (file is not None and not file.startswith(STDLIB) and "site-packages" not in file)
 

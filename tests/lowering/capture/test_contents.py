@@ -11,6 +11,7 @@ import torch
 from lowering.capture.inputs.alike import likes_of
 from lowering.capture.inputs.containers import names_beside
 from lowering.capture.inputs.contents import Contents, Parts, all_containers, keep_unchanged, modules_below
+from lowering.capture.inputs.objects import tells_which
 from lowering.capture.inputs.surroundings import leading_names
 
 
@@ -92,7 +93,7 @@ def test_what_a_block_changes_is_seen_and_put_back(change: str) -> None:
 def test_a_module_that_changed_is_looked_at_afresh(change: str) -> None:
     layers: Any = (torch.nn.Sequential(torch.nn.Linear(9, 9, bias=False), torch.nn.ReLU()) for _ in range(2))
     model: Any = torch.nn.Sequential(*layers)
-    likes = likes_of(Parts.of(model))
+    likes = likes_of(Parts.of(model), tells_which)
     first, second = likes.of(model[0]), likes.of(model[1])
     assert likes.below[id(model[0])] is first
     assert likes.differences(first, second) == frozenset()

@@ -260,7 +260,7 @@ def test_layers_with_a_cache_give_the_graph_that_each_by_itself_gives(
     ours = lower(model, (x, copy.deepcopy(cache)), dynamic_shapes=shapes, capture="direct")
     assert any(found) is taken
     assert bool(again) is (name in OTHERS)
-    monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
+    monkeypatch.setattr(runs, "likes_of", lambda *_: Likes())
     plain = lower(model, (x, copy.deepcopy(cache)), dynamic_shapes=shapes, capture="direct")
     assert str(optimize(ours, 0)) == str(optimize(plain, 0))  # what hangs on no weight and no input is made once
     assert set(vars(cache)) == {"held", "seen"}
@@ -298,7 +298,7 @@ def test_decoders_whose_cache_begins_empty_are_taken_over(name: str, monkeypatch
     ours = lower(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
     assert not again
     assert any("DecoderLayer" in type(each).__name__ for each in layers)  # in the trial of one token
-    monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
+    monkeypatch.setattr(runs, "likes_of", lambda *_: Likes())
     plain = lower(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
     assert str(optimize(ours, 0)) == str(optimize(plain, 0))
 

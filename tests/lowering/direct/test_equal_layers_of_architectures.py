@@ -126,7 +126,7 @@ def test_layers_that_are_taken_over_give_the_graph_of_the_plain_trace(
 
     monkeypatch.setattr(equal_modules.Calls, "taken", noted)
     made = []
-    for likes in (runs.likes_of, lambda _: Likes()):
+    for likes in (runs.likes_of, lambda *_: Likes()):
         monkeypatch.setattr(runs, "likes_of", likes)
         low = lower(model, *copy.deepcopy((args, kwargs)), dynamic_shapes=shapes, capture="direct")
         made.append(str(optimize(low, 0)))

@@ -314,7 +314,7 @@ def test_equal_modules_are_taken_over_and_others_are_not(name: str, monkeypatch:
     program = irkit.to_onnx(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
     ours = lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
     assert bool(found) is taken
-    monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
+    monkeypatch.setattr(runs, "likes_of", lambda *_: Likes())
     plain = lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
     if name != "constants":  # which have names of their own
         assert str(optimize(ours, 0)) == str(optimize(plain, 0))  # what hangs on no weight and no input is made once
@@ -382,7 +382,7 @@ def test_a_trial_takes_over_what_the_run_before_did_where_it_is_the_same(
     program = irkit.to_onnx(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
     ours = str(lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct"))
     assert any(again) is (at < 5 and (other == 2.0 or at > 1))
-    monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
+    monkeypatch.setattr(runs, "likes_of", lambda *_: Likes())
     assert ours == str(lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct"))
     for x in (example, torch.randn(4, 80), torch.randn(1, 80)):
         if other == 2.0 or at == 5 or len(x) > 1:
@@ -398,5 +398,5 @@ def test_arguments_that_are_one_tensor_are_told_from_several(monkeypatch: pytest
     ours = lower(model, (x,), capture="direct")
     program = irkit.to_onnx(model, (x,), capture="direct")
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(runs, "likes_of", lambda _: Likes())
+    monkeypatch.setattr(runs, "likes_of", lambda *_: Likes())
     assert str(ours) == str(lower(model, (x,), capture="direct"))
