@@ -114,6 +114,10 @@ class Ask:
     seen: Any
 
 
+CALLABLE = (types.FunctionType, types.MethodType, partial)
+"""Types of attributes of modules that are functions."""
+
+
 @attrs.define(eq=False)
 class Level:
     """What a module has asked since it began to run, with the tensors and objects that it was given; `described` says
@@ -140,12 +144,16 @@ class Level:
     failed: bool = False
     codes: Mapping[int, tuple[types.CodeType, Known]] = {}
 
-    def tells_which(self) -> bool:
-        """Whether something that ran in it may ask which of several equal modules it is, or which weight."""
+    def tells_which(self, judged: dict[int, tuple[types.CodeType, bool]]) -> bool:
+        """Whether something that ran in it may ask which of several equal modules it is, or which weight; `judged` has
+        what is known of codes by their identities."""
+        for identity, (code, known) in self.codes.items():
+            if identity not in judged:
+                judged[identity] = (code, code_tells_which(code, known))
+            if judged[identity][1]:
+                return True
         held = (each for one in self.module.modules() for each in own_attributes(one).values())
-        return any(map(value_tells_which, held)) or any(
-            code_tells_which(code, known) for code, known in self.codes.values()
-        )
+        return any(type(each) in CALLABLE and value_tells_which(each) for each in held)
 
     def place_of(self, mark: Mark) -> Number:
         """An attribute of the module or a child. Raises Unmatched for another's."""

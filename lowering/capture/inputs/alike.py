@@ -76,8 +76,8 @@ class Likes:
     """The modules of a model that are like another one: their `numbers`, by identity, which those have in common that
     are equal but for their weights; the `classes` of these and of what is below them; and the simple attributes in
     which modules of one class differ. `below` has what those are made of that were called: most are inside one that is
-    taken over, and never are. `compared` has the differences that were looked at. `running` is empty but while a model
-    runs, and tells what its modules call then."""
+    taken over, and never are. `compared` has the differences that were looked at, `judged` what is known of codes that
+    ran, by their identities. `running` is empty but while a model runs, and tells what its modules call then."""
 
     numbers: Mapping[int, int] = {}
     chosen: Sequence[torch.nn.Module] = ()
@@ -86,6 +86,7 @@ class Likes:
     below: dict[int, Below] = attrs.field(factory=dict)
     compared: dict[tuple[int, int], frozenset[tuple[int, str]] | None] = attrs.field(factory=dict)
     forwards: dict[int, Callable[..., Any]] = attrs.field(factory=dict)
+    judged: dict[int, tuple[types.CodeType, bool]] = attrs.field(factory=dict)
     running: list[Any] = attrs.field(factory=list)
 
     def of(self, module: torch.nn.Module) -> Below:

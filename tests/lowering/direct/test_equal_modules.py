@@ -284,7 +284,7 @@ SHARED = torch.randn(80)
 CHAINS: dict[str, tuple[Callable[[int], Any], bool]] = {
     "unread": (Block, True), "read": (Reading, False), "read at times": (ReadingAtTimes, False),
     "read otherwise": (ReadingOtherwise, False), "kept": (Keeping, False), "counted": (Counting, False),
-    "looked up": (LookingUp, True), "branching": (Branching, False), "written": (Writing, False),
+    "looked up": (LookingUp, False), "branching": (Branching, False), "written": (Writing, False),
     "written inside": (WritingItsOwn, True),
     "passed": (Passing, True), "pair": (Pair, True), "tied": (tied, False), "hooked": (hooked, True),
     "twice": (Twice, False), "tied weights": (Tied, True),
