@@ -437,8 +437,7 @@ class Calls(Asking):
         """Notes where a module gave something else than what was expected of it, or asked it."""
         call, index, pairs = found.call, Index({}, nameless=made_for_once(self.tracer), unknown=True), []
         alike = [form_of(ask) for ask in call.asks] == [form_of(ask) for ask in level.asks]
-        kept = alike and level.standing.is_kept() and not level.tells_which(self.likes.judged)
-        if level.failed or not kept:
+        if not alike or level.failed or not level.standing.is_kept() or level.tells_which(self.likes.judged):
             self.tracer.unequal = True
             return
         given = [found.values[value] for value in (*call.inputs, *call.weights)]

@@ -199,7 +199,7 @@ class Traced(torch.Tensor):
     held: Callable[[], Any]
     stored: torch.Tensor | None = None
     is_copy = False
-    is_quantized = False  # type: ignore[assignment]  # what torch would have the tracer asked for
+    is_quantized = False  # what torch would have the tracer asked for
     stands_for_tensor = True
 
     @staticmethod
@@ -247,7 +247,7 @@ class Traced(torch.Tensor):
     @property
     def is_marked(self) -> bool:
         """Whether the model gave it attributes."""
-        return len(self.__dict__) > 2 and not OWN.issuperset(self.__dict__)  # type: ignore[arg-type]
+        return len(self.__dict__) > 2 and not OWN.issuperset(self.__dict__)
 
     @property
     def nbytes(self) -> Any:  # type: ignore[override]
