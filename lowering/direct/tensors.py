@@ -350,11 +350,6 @@ def is_seen_by_torch() -> bool:
     )
 
 
-def is_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether a transform of torch.func (vmap, grad) holds a tensor."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[attr-defined]
-
-
 def refuse_layout(tensor: torch.Tensor) -> None:
     """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one."""
     if tensor.is_quantized:
