@@ -295,8 +295,8 @@ def copy_leaf(leaf: Any) -> Any:
 def put_weights_back(
     program: ExportedProgram, module: torch.nn.Module, stood_in: Mapping[int, tuple[torch.Tensor, str]]
 ) -> None:
-    """Has the branches of a program hold the weights and buffers of its module: what a branch on data names of these, that
-    is no operand of it, torch leaves as the tensors without numbers that stood in for them while it traced."""
+    """Has the branches of a program hold the weights and buffers of its module: those that a branch on data names, and
+    is not handed, torch leaves as the tensors without numbers that stood in for them while it traced."""
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     for each in modules_within(program.graph_module):
         for name in {str(node.target) for node in each.graph.nodes if node.op == "get_attr"}:

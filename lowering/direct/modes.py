@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
 from torch._functorch.pyfunctorch import dispatch_functorch, retrieve_current_functorch_interpreter
+from torch._higher_order_ops.scan import scan_op
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -34,6 +35,7 @@ from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
+from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.functions.transforms import (
     IN_PARTS,
@@ -152,6 +154,11 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                 if type(args[0]) is Traced and not is_in_transform():
                     return Resized.apply(args[0], self.own, func, tuple(args[1:]))
                 refuse_unchanged(self.own, func, args)
+            if func in CELLS and not kwargs and not is_in_transform():
+                with self:
+                    found = recurrent_by_scan(partial(scanned, self.own), func, *args)
+                if found is not None:
+                    return found
             if func in IN_PARTS and not kwargs and func is not self.parted:
                 outer, self.parted = self.parted, func
                 try:
@@ -167,6 +174,12 @@ class Above(OfTracer, ProxyTorchDispatchMode):
             finally:
                 self.viewing = before
         return met(self.own, func, args, kwargs or {})
+
+
+def scanned(tracer: Tracer, function: Any, carried: Sequence[Any], over: Sequence[Any], more: Sequence[Any]) -> Any:
+    """What a loop over elements gives, traced in place."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return higher_order(tracer, scan_op, (function, carried, over, more), {})
 
 
 VIEWS = (torch.ops.aten.view.default, torch.ops.aten.view_as.default)

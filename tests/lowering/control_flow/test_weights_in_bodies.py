@@ -1,4 +1,4 @@
-"""Modules that are called in a branch or a loop on data: their weights are those of the model, by either way of capture."""
+"""Modules called in a branch or a loop on data: their weights are those of the model, by either way of capture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class InBranchOfLoop(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.one, self.other = Normed(), torch.nn.Linear(4, 4)
-        self.other.weight = self.one.inner[0].weight
+        self.other.weight = torch.nn.Parameter(self.other.weight * 0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         while x.abs().max() > 1:
