@@ -36,6 +36,7 @@ from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
+from lowering.direct.functions.sparse import SPARSE, held_by_model, is_held, is_sparse
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.functions.transforms import (
     IN_PARTS,
@@ -154,6 +155,9 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                 if type(args[0]) is Traced and not is_in_transform():
                     return Resized.apply(args[0], self.own, func, tuple(args[1:]))
                 refuse_unchanged(self.own, func, args)
+            if func in SPARSE and any(map(is_sparse, args)):
+                with self:
+                    return met(self.own, func, args, kwargs or {})
             if func in CELLS and not kwargs and not is_in_transform():
                 with self:
                     found = recurrent_by_scan(partial(scanned, self.own), func, *args)
@@ -378,6 +382,9 @@ def keeps_layout(
 
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator on traced tensors."""
+    if func in SPARSE and (made := SPARSE[func](func, args, kwargs)) is not None:
+        tracer.effects["content"] += 1
+        return made
     tracer.calls += 1
     asked = tracer.asked
     asked.operators += 1
@@ -387,6 +394,9 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
                 return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
+            if any(map(is_sparse, args)) and is_held(args) and not func._schema.is_mutable:
+                tracer.effects["content"] += 1
+                return held_by_model(func, args, kwargs)
             torchs = isinstance(error, Required | TypeRuleError)  # Python takes a TypeError of `x + y` for another one
             refused = refused_by_torch(tracer, func, args, kwargs) if torchs else None
             if refused is not None:
