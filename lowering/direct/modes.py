@@ -16,7 +16,6 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
 from torch._functorch.pyfunctorch import dispatch_functorch, retrieve_current_functorch_interpreter
-from torch._higher_order_ops.scan import scan_op
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -29,7 +28,7 @@ from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
-from lowering.direct.control import higher_order
+from lowering.direct.control import higher_order, scanned_over
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import tensor_of
@@ -55,7 +54,7 @@ from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Traced, tracer_of
+from lowering.direct.tensors import Traced, has_view, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
@@ -160,7 +159,7 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                     return met(self.own, func, args, kwargs or {})
             if func in CELLS and not kwargs and not is_in_transform():
                 with self:
-                    found = recurrent_by_scan(partial(scanned, self.own), func, *args)
+                    found = recurrent_by_scan(partial(scanned_over, self.own), func, *args)
                 if found is not None:
                     return found
             if func in IN_PARTS and not kwargs and func is not self.parted:
@@ -180,24 +179,8 @@ class Above(OfTracer, ProxyTorchDispatchMode):
         return met(self.own, func, args, kwargs or {})
 
 
-def scanned(tracer: Tracer, function: Any, carried: Sequence[Any], over: Sequence[Any], more: Sequence[Any]) -> Any:
-    """What a loop over elements gives, traced in place."""
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        return higher_order(tracer, scan_op, (function, carried, over, more), {})
-
-
 VIEWS = (torch.ops.aten.view.default, torch.ops.aten.view_as.default)
 """What is refused where a tensor has no view of some sizes; other operators copy it then."""
-
-
-def has_view(tracer: Tracer, x: Any, sizes: Sequence[Any]) -> bool:
-    """Whether a tensor of the example lies so that torch has a view of it of these sizes."""
-    hints = [each.node.hint if isinstance(each, torch.SymInt) else each for each in sizes]
-    try:
-        tracer.handle(x).twin.view(hints)
-    except (RuntimeError, ValueError):
-        return False
-    return True
 
 
 class Below(OfTracer, TorchDispatchMode):
@@ -214,7 +197,11 @@ class Below(OfTracer, TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in QUESTIONS:
             args = (held_by_transforms(args[0]), *args[1:])
-        if func is torch.ops.aten.view.default and not self.own.above.viewing and not has_view(self.own, *args):
+        if (
+            func is torch.ops.aten.view.default
+            and not self.own.above.viewing
+            and not has_view(self.own.handle(args[0]), args[1])
+        ):
             func = torch.ops.aten.reshape.default  # which torch takes for a view, for it is told that all lies in order
         return met(self.own, func, args, kwargs or {})
 

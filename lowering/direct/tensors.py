@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -348,6 +348,16 @@ def is_seen_by_torch() -> bool:
         or torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
         or forward_ad._current_level >= 0
     )
+
+
+def has_view(handle: Handle, sizes: Sequence[Any]) -> bool:
+    """Whether a tensor of the example lies so that torch has a view of it of these sizes."""
+    hints = [each.node.hint if isinstance(each, torch.SymInt) else each for each in sizes]
+    try:
+        handle.twin.view(hints)
+    except (RuntimeError, ValueError):
+        return False
+    return True
 
 
 def refuse_layout(tensor: torch.Tensor) -> None:

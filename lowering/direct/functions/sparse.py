@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 
-from lowering.errors import LoweringError
-
 
 def is_sparse(each: Any) -> bool:
     """Whether an argument is a sparse tensor, which holds its numbers itself, and of which no gradient is asked for."""
@@ -74,13 +72,8 @@ def held_by_model(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def made_of_constants(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The sparse tensor of what the model holds. Raises LoweringError of what it computes."""
-    if not is_held(args):
-        raise LoweringError(
-            f"{func} makes a sparse tensor of numbers that the model computes, or trains; a graph has dense ones",
-            hint="compute with the dense tensor, or by places: zeros.index_add(0, rows, numbers[:, None] * x[columns])",
-        )
-    return held_by_model(func, args, kwargs)
+    """The sparse tensor of what the model holds; None of what it computes."""
+    return held_by_model(func, args, kwargs) if is_held(args) else None
 
 
 MAKING = (
@@ -90,6 +83,11 @@ MAKING = (
     ATEN.to_sparse.default, ATEN.to_sparse.sparse_dim, ATEN._to_sparse.default, ATEN._to_sparse.sparse_dim,
     ATEN.to_sparse_csr.default, ATEN._to_sparse_csr.default, ATEN.to_sparse_csc.default, ATEN._to_sparse_csc.default,
 )  # fmt: skip
+HINTS: Mapping[Any, str] = MappingProxyType(dict.fromkeys(MAKING, (
+    "a graph has dense tensors of what a model computes or trains: compute with the dense one, or by places, "
+    "zeros.index_add(0, rows, numbers[:, None] * x[columns])"
+)))  # fmt: skip
+"""What to try where a model computes the content of a sparse tensor."""
 SPARSE: Mapping[Any, Callable[..., Any]] = MappingProxyType({
     **dict.fromkeys(PRODUCTS, sparse_product), **dict.fromkeys(MAKING, made_of_constants),
 })  # fmt: skip

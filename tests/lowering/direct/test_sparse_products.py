@@ -112,6 +112,6 @@ def test_a_matrix_of_places_in_the_model_is_one_that_it_holds() -> None:
     "model", [lambda x: x.to_sparse().to_dense(), lambda x: torch.sparse_coo_tensor(PLACES, x[0], (3, 4)).to_dense()]
 )
 def test_a_matrix_that_the_model_computes_is_refused_by_name(model: Any) -> None:
-    with pytest.raises(irkit.IrkitError, match="sparse tensor of numbers that the model computes") as told:
+    with pytest.raises(irkit.IrkitError, match="sparse") as told:
         irkit.to_onnx(model, (torch.randn(4, 5),), capture="direct")
     assert "index_add" in told.value.hint
