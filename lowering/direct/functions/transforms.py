@@ -152,9 +152,10 @@ def as_channels(each: Any, x: torch.Tensor) -> Any:
 
 def glu_in_parts(x: torch.Tensor, dim: int = -1) -> Any:
     """aten.glu, whose derivative torch computes by operators for this alone, of numbers of sizes."""
-    half = x.shape[dim] // 2
-    torch._check(x.shape[dim] == 2 * half)
-    return x.narrow(dim, 0, half) * x.narrow(dim, half, half).sigmoid()
+    axis, half = dim % x.dim(), x.shape[dim] // 2
+    torch._check(x.shape[dim] % 2 == 0, lambda: "Halving dimension must be even")
+    parts = x.unflatten(axis, (2, half))
+    return parts.select(axis, 0) * parts.select(axis, 1).sigmoid()
 
 
 def bilinear_in_parts(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:

@@ -44,7 +44,7 @@ def after(*layers: nn.Module) -> nn.Module:
 
 def unpooled(layer: Any, x: torch.Tensor) -> torch.Tensor:
     found, places = F.max_pool2d(layer(x), 2, return_indices=True)
-    return F.max_unpool2d(found, places, 2)
+    return F.max_unpool2d(found, places, [2, 2])
 
 
 def stepped(layer: Any, x: torch.Tensor) -> torch.Tensor:
