@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ from lowering.capture.patches.set_data import Sharing
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.patches.zero_questions import Heard
 from lowering.capture.torch_errors import explain_error, message
-from lowering.capture.transforms import carried_out
+from lowering.capture.transforms import carried_out, modules_within
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import (
     Leaf,
@@ -234,6 +234,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
     nested, raised = TracingContext.try_get() is not None, Raised()
+    stood_in: Mapping[int, tuple[torch.Tensor, str]] = {}
     occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
     with ExitStack() as stack:
         stack.enter_context(patch_torch(occasion))  # first: it lets one thread at a time at the module
@@ -249,7 +250,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
             stack.enter_context(tracing(None))
         if not request.strict:
-            stack.enter_context(watched(request))
+            stood_in = stack.enter_context(watched(request))
             stack.enter_context(Sharing())
             stack.enter_context(InOrder())
             stack.enter_context(Caught(raised))
@@ -257,6 +258,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
         raised.refuse(occasion.heard)
+        put_weights_back(program, request.module, stood_in)
         found = carried_out(program)
         drawn = lines_of_draws(found) if torch.default_generator.initial_seed() != SEED else ()
     occasion.heard.changed.extend(each for each in changes if each not in occasion.heard.changed)
@@ -290,11 +292,28 @@ def copy_leaf(leaf: Any) -> Any:
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
 
-@contextmanager
-def watched(request: Request) -> Iterator[None]:
-    """A block in which a call of the module states what the user's names promise, and registers classes it returns."""
+def put_weights_back(
+    program: ExportedProgram, module: torch.nn.Module, stood_in: Mapping[int, tuple[torch.Tensor, str]]
+) -> None:
+    """Has the branches of a program hold the weights and buffers of its module: those that a branch on data names, and
+    is not handed, torch leaves as the tensors without numbers that stood in for them while it traced."""
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    for each in modules_within(program.graph_module):
+        for name in {str(node.target) for node in each.graph.nodes if node.op == "get_attr"}:
+            found = stood_in.get(id(getattr(each, name, None)))
+            if found is not None:
+                setattr(each, name, held[found[1]])
 
-    def before(_: torch.nn.Module, args: Any, kwargs: Any) -> None:
+
+@contextmanager
+def watched(request: Request) -> Iterator[dict[int, tuple[torch.Tensor, str]]]:
+    """A block in which a call of the module states what the user's names promise, and registers classes it returns; it
+    is given what stands for the weights and buffers of the module meanwhile, by identity, with their names."""
+    stood_in: dict[int, tuple[torch.Tensor, str]] = {}
+
+    def before(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        named = (*module.named_parameters(), *module.named_buffers())
+        stood_in.update((id(each), (each, name)) for name, each in named)
         promise(request.places, pytree.tree_leaves((args, kwargs)), not request.torch_dims)
 
     def after(_: torch.nn.Module, args: Any, output: Any) -> None:
@@ -306,7 +325,7 @@ def watched(request: Request) -> Iterator[None]:
         request.module.register_forward_hook(after),
     ]
     try:
-        yield
+        yield stood_in
     finally:
         for hook in hooks:
             hook.remove()

@@ -533,6 +533,14 @@ def scan(tracer: Tracer, function: Any, init: Sequence[Any], xs: Sequence[Any], 
     return scanned(tracer, "scan", function, init, xs, extra)
 
 
+def scanned_over(
+    tracer: Tracer, function: Any, carried: Sequence[Any], over: Sequence[Any], more: Sequence[Any]
+) -> Any:
+    """What a scan gives, asked for by what meets operators, in whose sight it is traced."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return scan(tracer, function, carried, over, more)
+
+
 def map_impl(tracer: Tracer, function: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
     """map(f, xs, additional) -> Scan without a carried state"""
     return scanned(tracer, "map", function, [], xs, extra)

@@ -18,6 +18,7 @@ from irkit.dims.algebra import any_fresh
 from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
 from lowering.direct.functions.numbers import hangs_on_data
+from lowering.direct.functions.sparse import HINTS
 from lowering.direct.meta_device.asked import laid_as_asked, may_lie_otherwise
 from lowering.direct.meta_device.results import TOLD, teller
 from lowering.direct.sizes import SizeNode
@@ -266,7 +267,7 @@ def apply_converter(
                 reason = f"it takes no number out of data: {refused}"
     function = decomposition_of(target)
     if function is None or tracer.options.strict:
-        raise LoweringError(f"{func} cannot be lowered ({reason})", hint="hand a converter in")
+        raise LoweringError(f"{func} cannot be lowered ({reason})", hint=HINTS.get(func, "hand a converter in"))
     tracer.scope.decomposed[str(func)] += 1
     return Decomposed(again(tracer, function, given, named))
 

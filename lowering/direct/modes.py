@@ -7,17 +7,15 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any
 
 import sympy
 import torch
-from torch._C._functorch import TransformType
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
 from torch._functorch.pyfunctorch import dispatch_functorch, retrieve_current_functorch_interpreter
-from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -30,21 +28,33 @@ from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
-from lowering.direct.control import higher_order
+from lowering.direct.control import higher_order, scanned_over
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
-from lowering.direct.functions.recurrent import lstm_in_steps
+from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
+from lowering.direct.functions.sparse import SPARSE, held_by_model, is_held, is_sparse
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
+from lowering.direct.functions.transforms import (
+    IN_PARTS,
+    QUESTIONS,
+    held_by_transforms,
+    is_batched,
+    is_forward,
+    is_in_transform,
+    is_taken_apart,
+    scalar_overload,
+    where,
+)
 from lowering.direct.layouts import bent_sizes, contiguous_to_all, strides_to_all
 from lowering.direct.meta_device.results import is_in_order_by_chance
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Traced, is_wrapped, tracer_of
+from lowering.direct.tensors import Traced, has_view, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
@@ -132,6 +142,7 @@ class Above(OfTracer, ProxyTorchDispatchMode):
         OfTracer.__init__(self, tracer)
         TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
         self.enter_stack, self.pre_dispatch = [], True
+        self.viewing, self.parted = False, None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -143,31 +154,33 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                 if type(args[0]) is Traced and not is_in_transform():
                     return Resized.apply(args[0], self.own, func, tuple(args[1:]))
                 refuse_unchanged(self.own, func, args)
-            if func is torch.ops.aten.max_pool1d.default and not kwargs:
-                return max_pool1d_as_2d(*args)
-            if func is torch.ops.aten.lstm.input and not kwargs:
-                return lstm_in_steps(*args)
-            return scalar_overload(func, args)(*args, **(kwargs or {}))
+            if func in SPARSE and any(map(is_sparse, args)):
+                with self:
+                    return met(self.own, func, args, kwargs or {})
+            if func in CELLS and not kwargs and not is_in_transform():
+                with self:
+                    found = recurrent_by_scan(partial(scanned_over, self.own), func, *args)
+                if found is not None:
+                    return found
+            if func in IN_PARTS and not kwargs and func is not self.parted:
+                outer, self.parted = self.parted, func
+                try:
+                    with self:
+                        found = IN_PARTS[func](*args)
+                finally:
+                    self.parted = outer
+                if found is not None:
+                    return found
+            before, self.viewing = self.viewing, func in VIEWS
+            try:
+                return scalar_overload(func, args)(*args, **(kwargs or {}))
+            finally:
+                self.viewing = before
         return met(self.own, func, args, kwargs or {})
 
 
-def max_pool1d_as_2d(x: torch.Tensor, *windows: Any) -> torch.Tensor:
-    """aten.max_pool1d, which taken apart makes a number of the length."""
-    blank = (1, 1, 0, 1)
-    around = [[first, *each] if each else [] for first, each in zip(blank, windows, strict=False)]
-    return torch.ops.aten.max_pool2d.default(x.unsqueeze(-2), *around, *windows[len(blank) :]).squeeze(-2)
-
-
-def scalar_overload(func: Any, args: Sequence[Any]) -> Any:
-    """The overload of an operator that takes numbers, where one stands for a tensor and a transform is at work, which
-    would wrap it as a tensor, and read the number out of that when it computes the gradient."""
-    name = func._overloadname
-    if "Tensor" not in name or not is_in_transform():
-        return func
-    pairs = zip(func._schema.arguments[1:], args[1:], strict=False)
-    if not any(isinstance(given, bool | int | float | complex) and str(to.type) == "Tensor" for to, given in pairs):
-        return func
-    return getattr(func.overloadpacket, name.replace("Tensor", "Scalar"), func)
+VIEWS = (torch.ops.aten.view.default, torch.ops.aten.view_as.default)
+"""What is refused where a tensor has no view of some sizes; other operators copy it then."""
 
 
 class Below(OfTracer, TorchDispatchMode):
@@ -182,6 +195,14 @@ class Below(OfTracer, TorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in QUESTIONS:
+            args = (held_by_transforms(args[0]), *args[1:])
+        if (
+            func is torch.ops.aten.view.default
+            and not self.own.above.viewing
+            and not has_view(self.own.handle(args[0]), args[1])
+        ):
+            func = torch.ops.aten.reshape.default  # which torch takes for a view, for it is told that all lies in order
         return met(self.own, func, args, kwargs or {})
 
 
@@ -309,22 +330,6 @@ class Functions(OfTracer, TorchFunctionMode):
             return higher_order(self.own, func, args, kwargs)
 
 
-def is_batched(pred: Any, *_: Any) -> bool:
-    """Whether torch.func.vmap is what is at work, and the condition of a branch is a tensor."""
-    kind = retrieve_current_functorch_interpreter().key()
-    return kind == TransformType.Vmap and isinstance(pred, torch.Tensor)
-
-
-def where(pred: Any, true: Any, false: Any, operands: Sequence[Any]) -> Any:
-    """torch.cond for each of a batch: what both branches give, and of each what its condition chooses. torch's own rule
-    does so with the first result, and does not know of tensors that the branches find around them."""
-    (chosen, spec), (other, rest) = (pytree.tree_flatten(branch(*operands)) for branch in (true, false))
-    if spec != rest:
-        raise LoweringError("the branches of torch.cond return different structures", hint="return the same from both")
-    pairs = zip(chosen, other, strict=True)
-    return pytree.tree_unflatten([torch.where(pred.reshape(()), a, b) for a, b in pairs], spec)
-
-
 def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """What torch makes of a call. Raises LoweringError for a nested tensor, which is an object of Python's."""
     if NestedTensor in types:
@@ -364,6 +369,9 @@ def keeps_layout(
 
 def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator on traced tensors."""
+    if func in SPARSE and (made := SPARSE[func](func, args, kwargs)) is not None:
+        tracer.effects["content"] += 1
+        return made
     tracer.calls += 1
     asked = tracer.asked
     asked.operators += 1
@@ -373,6 +381,9 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
                 return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
+            if any(map(is_sparse, args)) and is_held(args) and not func._schema.is_mutable:
+                tracer.effects["content"] += 1
+                return held_by_model(func, args, kwargs)
             torchs = isinstance(error, Required | TypeRuleError)  # Python takes a TypeError of `x + y` for another one
             refused = refused_by_torch(tracer, func, args, kwargs) if torchs else None
             if refused is not None:
@@ -445,24 +456,6 @@ def shown(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     return f"{func}({', '.join([*map(text, args), *named])})"
 
 
-def is_taken_apart(args: Sequence[Any]) -> bool:
-    """Whether a call is to be met below autograd, whose operators are others; inside a transform of torch.func also
-    one of plain tensors, which the transform wraps."""
-    return any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or is_in_transform()
-
-
-def is_in_transform() -> bool:
-    """Whether torch.func transforms what runs, or its forward mode is at work."""
-    return forward_ad._current_level >= 0 or torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
-
-
-def is_transformed(given: Any) -> bool:
-    """Whether an argument is a tensor whose gradient is recorded, or that torch.func transforms."""
-    if isinstance(given, torch.Tensor):
-        return (given.requires_grad and torch.is_grad_enabled()) or (type(given) is not Traced and is_wrapped(given))
-    return isinstance(given, list | tuple) and any(map(is_transformed, given))
-
-
 def tensor_of_numbers(_: Tracer, data: Any, **more: Any) -> Any:
     """torch.tensor of a number, or of a list of a few, without what torch calls meanwhile, which does nothing; None
     where anything in it hangs on what is traced."""
@@ -482,7 +475,7 @@ def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     kinds = {*map(type, tensors)}
     if Traced not in kinds or not kinds <= {Traced, torch.Tensor}:
         return None
-    apart = torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0  # type: ignore[attr-defined]
+    apart = torch._C._functorch.maybe_current_level() is not None or is_forward()  # type: ignore[attr-defined]
     if apart or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
     return met(tracer, torch.ops.aten.cat.default, ([*tensors], dim) if dim else ([*tensors],), {})

@@ -182,6 +182,7 @@ def run_once(
         keeping, places, traces = asked.keeps is not None, asked.keeps or (), asked.traces
         chooses = partial(chosen_module, tracer)
         ways: dict[str, Any] = {"traces": traces, "chooses": chooses, "as_eager": request.as_eager}
+        ways["unrecorded"] = torch.is_grad_enabled() and not training.records
         occasion = Occasion("direct", module, keeping=keeping, places=places, **ways)
         blocks.enter_context(patch_torch(occasion))
         others = partial(rebind_buffers, tracer, module, {**parts.buffers, **parts.parameters})

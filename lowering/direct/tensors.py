@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -360,9 +360,14 @@ def is_seen_by_torch() -> bool:
     )
 
 
-def is_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether a transform of torch.func (vmap, grad) holds a tensor."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[attr-defined]
+def has_view(handle: Handle, sizes: Sequence[Any]) -> bool:
+    """Whether a tensor of the example lies so that torch has a view of it of these sizes."""
+    hints = [each.node.hint if isinstance(each, torch.SymInt) else each for each in sizes]
+    try:
+        handle.twin.view(hints)
+    except (RuntimeError, ValueError):
+        return False
+    return True
 
 
 def refuse_layout(tensor: torch.Tensor) -> None:

@@ -32,9 +32,10 @@ from lowering.capture.inputs.alike import Likes
 from lowering.capture.inputs.objects import Known
 from lowering.capture.inputs.packed import Weights
 from lowering.direct.examples import Examples, reaches_parameter
+from lowering.direct.functions.transforms import is_wrapped
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.tensors import Handle, Layouts, Memory, Traced, is_wrapped, refuse_layout, weakly
+from lowering.direct.tensors import Handle, Layouts, Memory, Traced, refuse_layout, weakly
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Frame, Options, Scope, stamped_all, tensor_constant
@@ -574,7 +575,8 @@ class Tracer:
         """A block inside an operator in which every operator is met again."""
         if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
             above = nullcontext() if _len_torch_dispatch_stack_pre_dispatch() else self.above
-            with restored_dispatch(), enable_python_dispatcher(), above:
+            below = nullcontext() if torch._C._len_torch_dispatch_stack() else self.below
+            with restored_dispatch(), below, enable_python_dispatcher(), above:
                 yield
         else:
             yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import inspect
 import linecache
 import re
 import sys
@@ -68,22 +69,52 @@ def members_asked() -> frozenset[int]:
     node = next(reversed(nodes_around(frame)), None)
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
         return frozenset()
-    return frozenset(numbers_of(node.comparators[0]))
+    return frozenset(numbers_of(node.comparators[0], frame))
 
 
-def numbers_of(node: ast.expr) -> list[int]:
-    """The numbers that a tuple, a list or a range is written with; none where it is another expression."""
-    if isinstance(node, ast.Tuple | ast.List):
+def keys_asked() -> frozenset[int]:
+    """The whole numbers that are keys of a dict which the code that called torch or irkit asks, now, by `get`; none
+    where it does something else."""
+    frame = calling_frame()
+    node = None if frame is None else next(reversed(nodes_around(frame)), None)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "get":
+        return frozenset()
+    return frozenset(numbers_of(node.func.value, frame))
+
+
+def numbers_of(node: ast.expr, frame: Any) -> list[int]:
+    """The numbers that a tuple, list, set, range or the keys of a dict are written with, or that a name of a frame
+    holds so; none where it is another expression."""
+    called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    found: list[int | None] = []
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
         found = [whole_number(each) for each in node.elts]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+    elif isinstance(node, ast.Dict):
+        found = [None if each is None else whole_number(each) for each in node.keys]
+    elif isinstance(node, ast.Name | ast.Attribute):
+        held = held_by(node, frame)
+        plain = type(held) in (tuple, list, set, frozenset, dict, range) and len(held) <= MOST
+        found = [each if type(each) is int else None for each in held] if plain else []
+    elif isinstance(node, ast.Call) and called in ("frozenset", "set", "tuple", "list") and len(node.args) == 1:
+        return numbers_of(node.args[0], frame)
+    elif isinstance(node, ast.Call) and called == "range":
         ends = [whole_number(each) for each in node.args]
-        plain = [each for each in ends if each is not None]
-        step = plain[2] if len(plain) == 3 else 1
-        found = [*range(*plain)[: MOST + 1]] if plain and len(plain) == len(ends) <= 3 and step else []
-    else:
-        return []
+        numbers = [each for each in ends if each is not None]
+        step = numbers[2] if len(numbers) == 3 else 1
+        found = [*range(*numbers)[: MOST + 1]] if numbers and len(numbers) == len(ends) <= 3 and step else []
     numbers = [each for each in found if each is not None]
     return numbers if len(numbers) == len(found) <= MOST else []
+
+
+def held_by(node: ast.expr, frame: Any) -> Any:
+    """What a name of a frame, or an attribute of what it names, holds, where no code is run to tell that; None
+    elsewhere."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if not isinstance(node, ast.Attribute):
+        return None
+    found = inspect.getattr_static(held_by(node.value, frame), node.attr, None)
+    return None if hasattr(type(found), "__get__") else found
 
 
 def whole_number(node: ast.expr) -> int | None:

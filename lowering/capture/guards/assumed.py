@@ -51,9 +51,10 @@ _COMPARING = frozenset((
 
 def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
-    lets it through."""
+    lets it through. The gradient of adaptive pooling refuses nothing: it writes into an image that has no pixels, which
+    ends the process."""
     some = name in _CHOICES or name in _MIDDLES or name in _LOSSES or name == "aten::ctc_loss"
-    if name in _ENDING:
+    if name in _ENDING or (name.startswith(_ADAPTIVE) and name.endswith("_backward")):
         return False
     return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS, *_ADAPTIVE))
 

@@ -33,6 +33,7 @@ from irkit import dims
 from lowering.capture.patches.asked_texts import plain_number
 from lowering.capture.patches.kept_sizes import Float, Int
 from lowering.capture.patches.replaced import attributes_of, replaced_attributes, replaced_in_classes, what_waits
+from lowering.records.members import keys_asked, members_asked
 from lowering.records.module_kinds import kinds_of_parts
 
 PLAIN: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -332,13 +333,21 @@ HASHING = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents
 @contextmanager
 def sizes_hashed() -> Iterator[None]:
     """A block in which a model's own code may put a size into a set or a dict, which takes its number: a plain one of
-    the same number has the same place there."""
+    the same number has the same place there. Where it only asks whether a size is in one, that is the condition, and
+    where a dict is asked by `get` for one that it does not have, that it has none such."""
     refusing = torch.SymInt.__hash__
 
     def hashed(size: Any) -> int:
         if sys._getframe(1).f_code.co_filename.startswith(HASHING):
             return refusing(size)
-        return hash(size.node.guard_int("", 0))
+        node = size.node
+        keys = keys_asked()
+        told = members_asked() or (frozenset() if node.hint in keys else keys)
+        if not told:
+            return hash(node.guard_int("", 0))
+        among = [node.eq(node.wrap_int(each)) for each in sorted(told)]
+        functools.reduce(lambda one, other: one.or_(other), among).guard_bool("", 0)
+        return hash(node.hint)
 
     with replaced_attributes((torch.SymInt, "__hash__", hashed)):
         yield

@@ -11,6 +11,7 @@ import torch
 from torch._export import wrappers
 from torch._functorch import apis, eager_transforms
 from torch._higher_order_ops.scan import scan_op
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from lowering.capture.patches.replaced import Replaced, replaced_attributes
@@ -20,9 +21,10 @@ SCANS = "torch._higher_order_ops.associative_scan"
 PLACES = tuple(map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS)))  # packages hide them
 
 
-def regions_run_in_place() -> Replaced:
+def regions_run_in_place(unrecorded: bool = False) -> Replaced:
     """A block in which functions that are to be compiled once are called, associative scans go step by step, batches
-    are taken whole, and what is linear is computed where it is asked for."""
+    are taken whole, and what is linear is computed where it is asked for; `unrecorded` says that gradients would be
+    recorded in eager, and are not."""
     regions, scans = PLACES
     return replaced_attributes(
         (regions, "invoke_subgraph_placeholder", called),
@@ -30,6 +32,7 @@ def regions_run_in_place() -> Replaced:
         (wrappers, "_emit_flat_apply_call", compute_nothing),
         (apis, "vmap_impl", batched_whole(vars(apis)["vmap_impl"])),
         (eager_transforms, "lazy_dynamo_disallow", put_off),
+        (eager_transforms, VJP, recorded(vars(eager_transforms)[VJP], unrecorded)),
     )
 
 
@@ -55,6 +58,26 @@ def batched_whole(before: Callable[..., Any]) -> Callable[..., Any]:
         return before(func, in_dims, out_dims, randomness, None, *args, **kwargs)
 
     return vmap_impl
+
+
+VJP = "_vjp_with_argnums"
+
+
+def recorded(before: Callable[..., Any], unrecorded: bool) -> Callable[..., Any]:
+    """`torch.func.vjp`, which has another derivative in forward mode where no gradients are recorded; a run in which
+    these are `unrecorded`, and would be recorded in eager, begins anew there, and records."""
+
+    def vjp(*args: Any, **kwargs: Any) -> Any:
+        results, pull, *more = before(*args, **kwargs)
+
+        def pulled(*given: Any, **named: Any) -> Any:
+            if unrecorded and forward_ad._current_level >= 0 and not torch.is_grad_enabled():
+                raise RuntimeError("what torch.func.vjp differentiates in forward mode does not require grad")
+            return pull(*given, **named)
+
+        return results, pulled, *more
+
+    return vjp
 
 
 def put_off(record: Callable[..., Any]) -> Callable[..., Any]:

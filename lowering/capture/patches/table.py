@@ -49,7 +49,8 @@ class Occasion:
     module's code shall keep sizes, and in that whose globals are `places`, `dynamo` that torch.export traces by it,
     `nested` that torch.compile traces around it. `heard` is filled with what is asked of sizes; `traces` answers
     whether TorchScript's tracer is at work, `chooses` which module of a list is meant by a place that data tells;
-    `as_eager` leaves out that torch says that it exports.
+    `as_eager` leaves out that torch says that it exports; `unrecorded` says that no gradients are recorded, as they
+    would be in eager.
     """
 
     deed: Deed
@@ -63,6 +64,7 @@ class Occasion:
     traces: Callable[[], bool] | None = None
     chooses: Callable[[Any, Any], Any] | None = None
     as_eager: bool = False
+    unrecorded: bool = False
 
     @property
     def exports(self) -> bool:
@@ -133,13 +135,14 @@ TABLE: tuple[Patch, ...] = (
             "torch._higher_order_ops.associative_scan.generic_associative_scan",
             "torch._export.wrappers._emit_flat_apply_call", "torch._functorch.apis.vmap_impl",
             "torch._functorch.eager_transforms.lazy_dynamo_disallow",
+            "torch._functorch.eager_transforms._vjp_with_argnums",
         ),
         "a region that is to be compiled once compiles itself, an associative scan takes other steps for each length, "
         "functions with a gradient of their own are written into torch.export's graph, chunks of a batch are counted, "
-        "and what is linear is recorded at fixed sizes",
+        "what is linear is recorded at fixed sizes, and vjp in forward mode differentiates what is recorded alone",
         "2.13",
         lambda at: at.deed == "direct",
-        lambda at: regions_run_in_place(),
+        lambda at: regions_run_in_place(at.unrecorded),
     ),
     Patch(
         "batch_rules",

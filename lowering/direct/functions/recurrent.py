@@ -1,12 +1,21 @@
-"""An LSTM whose gradient is recorded, step by step."""
+"""Recurrent layers whose gradients are recorded: step by step, or, where their length varies, as a scan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
+import attrs
 import torch
 
+from lowering.errors import LoweringError
 from lowering.records.torch_internals import lstm_layer, lstm_layers, lstm_parameters
+
+Tensors = Sequence[torch.Tensor]
+Scan = Callable[[Callable[..., Any], Tensors, Tensors, Tensors], Tensors]
+"""(a function of what is carried, elements, and others; what is carried first; what is gone over; others) -> what is
+carried last, and the rest of what the function gives for each element."""
 
 
 def lstm_in_steps(
@@ -20,3 +29,172 @@ def lstm_in_steps(
     y, last = lstm_layers(x, hidden, given, biases, layers, dropout, train, bidirectional, batch_first, lstm_layer)
     states, cells = zip(*last, strict=True)
     return y, torch.stack(states), torch.stack(cells)
+
+
+# ---------------------------------------------------------------------------------------------- any length
+
+
+def recurrent_by_scan(
+    scan: Scan, func: Any, x: torch.Tensor, hx: Any, weights: Tensors, biases: bool, layers: int, dropout: float,
+    train: bool, bidirectional: bool, batch_first: bool,
+) -> Any:  # fmt: skip
+    """A recurrent operator over sequences whose length varies, with a gradient; None where the length does not, and of
+    an LSTM with projections."""
+    cell, states = CELLS[func], list(hx) if isinstance(hx, list | tuple) else [hx]
+    length = x.shape[1 if batch_first else 0]
+    if type(length) is int or len({each.shape[-1] for each in states}) > 1:
+        return None
+    torch._check(length >= 1, lambda: "Expected sequence length to be larger than 0 in RNN")
+    y, given, ends = x.transpose(0, 1) if batch_first else x, iter(weights), list[Tensors]()
+    for layer in range(layers):
+        ways = list[torch.Tensor]()
+        for back in (False, True)[: 1 + bidirectional]:
+            place = len(ends)
+            found, last = direction(scan, cell, y, [each[place] for each in states], given, biases, back)
+            ways.append(found)
+            ends.append(last)
+        y = torch.cat(ways, -1) if bidirectional else ways[0]
+        if dropout and train and layer < layers - 1:
+            y = torch.dropout(y, dropout, True)
+    lasts = [torch.stack(each) for each in zip(*ends, strict=True)]
+    return (y.transpose(0, 1) if batch_first else y, *lasts)
+
+
+def direction(
+    scan: Scan, cell: Cell, x: torch.Tensor, states: Tensors, weights: Iterator[torch.Tensor], biases: bool, back: bool
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """(what one layer gives for each element in one direction, its last states), by the next of the weights."""
+    inner, outer = next(weights), next(weights)
+    bias, other = (next(weights), next(weights)) if biases else (None, None)
+    known = torch.nn.functional.linear(x.flip(0) if back else x, inner, bias)
+    y, *cells = Recurrence.apply(known, outer, other, cell, scan, *states)
+    return y.flip(0) if back else y, [y[-1], *cells]
+
+
+@attrs.frozen
+class Cell:
+    """A step of a recurrent layer: `step`, of the states before it and what it makes of the element and of the state by
+    linear layers, gives the states behind it and what its gradient wants of it; `back`, of the gradients of those
+    and that, the gradients of what both linear layers gave, and of the states before but by them."""
+
+    step: Callable[[Tensors, torch.Tensor, torch.Tensor], tuple[Tensors, Tensors]]
+    back: Callable[[Tensors, Tensors], tuple[torch.Tensor, torch.Tensor, Tensors]]
+
+
+def lstm_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
+    """The gates are input, forget, cell, output."""
+    before = states[1]
+    i, f, g, o = (known + hidden).chunk(4, -1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cell = f * before + i * g
+    seen = cell.tanh()
+    return (o * seen, cell), (i, f, g, o, before, seen)
+
+
+def lstm_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+    """The same backwards."""
+    i, f, g, o, before, seen = saved
+    cell = slopes[1] + slopes[0] * o * (1 - seen * seen)
+    parts = (
+        cell * g * i * (1 - i), cell * before * f * (1 - f), cell * i * (1 - g * g), slopes[0] * seen * o * (1 - o)
+    )  # fmt: skip
+    found = torch.cat(parts, -1)
+    return found, found, (torch.zeros_like(cell), cell * f)
+
+
+def gru_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
+    """The gates are reset, update, new."""
+    (r, z, n), (reset, update, new) = known.chunk(3, -1), hidden.chunk(3, -1)
+    r, z = (r + reset).sigmoid(), (z + update).sigmoid()
+    n = (n + r * new).tanh()
+    return ((states[0] - n) * z + n,), (r, z, n, new, states[0])
+
+
+def gru_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+    """The same backwards."""
+    r, z, n, new, before = saved
+    slope = slopes[0]
+    of_new, of_update = slope * (1 - z) * (1 - n * n), slope * (before - n) * z * (1 - z)
+    of_reset = of_new * new * r * (1 - r)
+    known, hidden = (torch.cat((of_reset, of_update, each), -1) for each in (of_new, of_new * r))
+    return known, hidden, (slope * z,)
+
+
+def tanh_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
+    """A simple step by tanh."""
+    found = (known + hidden).tanh()
+    return (found,), (found,)
+
+
+def tanh_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+    """The same backwards."""
+    found = slopes[0] * (1 - saved[0] * saved[0])
+    return found, found, (torch.zeros_like(found),)
+
+
+def relu_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
+    """A simple step by relu."""
+    found = (known + hidden).relu()
+    return (found,), (found,)
+
+
+def relu_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+    """The same backwards."""
+    found = torch.where(saved[0] > 0, slopes[0], 0)
+    return found, found, (torch.zeros_like(found),)
+
+
+ATEN = torch.ops.aten
+CELLS: Mapping[Any, Cell] = MappingProxyType({
+    ATEN.lstm.input: Cell(lstm_step, lstm_back), ATEN.gru.input: Cell(gru_step, gru_back),
+    ATEN.rnn_tanh.input: Cell(tanh_step, tanh_back), ATEN.rnn_relu.input: Cell(relu_step, relu_back),
+})  # fmt: skip
+
+
+class Recurrence(torch.autograd.Function):
+    """One layer in one direction, of what its linear layer makes of the elements: (what it gives for each, the last
+    of its further states)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, known: torch.Tensor, weight: torch.Tensor, bias: Any, cell: Cell, scan: Scan, *states: torch.Tensor
+    ) -> Any:
+        """One step after the other."""
+        more, count = [weight] if bias is None else [weight, bias], len(states)
+
+        def step(*given: torch.Tensor) -> list[torch.Tensor]:
+            before, element = given[:count], given[count]
+            after, saved = cell.step(before, element, torch.nn.functional.linear(before[0], *given[count + 1 :]))
+            return [*after, *(each.clone() for each in (after[0], *saved))]
+
+        last, (y, *saved) = split(scan(step, states, [known], more), count)
+        ctx.cell, ctx.scan, ctx.biased = cell, scan, bias is not None
+        ctx.save_for_backward(weight, states[0], y, *saved)
+        return (y, *last[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *given: torch.Tensor) -> Any:
+        """One step after the other, from the last one on. Raises LoweringError where its own gradient is recorded."""
+        if torch.is_grad_enabled():
+            what = "the gradient of a recurrent layer whose length varies is asked for a gradient of its own"
+            raise LoweringError(what, hint="leave their length out of dynamic_shapes, and the batch may vary")
+        slope, *slopes = given
+        weight, start, y, *saved = ctx.saved_tensors
+        count, back = 1 + len(slopes), ctx.cell.back
+
+        def step(*given: torch.Tensor) -> list[torch.Tensor]:
+            behind, (first, *kept), matrix = given[:count], given[count:-1], given[-1]
+            known, hidden, before = back((behind[0] + first, *behind[1:]), kept)
+            return [before[0] + hidden @ matrix, *before[1:], known.clone(), hidden.clone()]
+
+        first = (torch.zeros_like(start), *slopes)
+        before, found = split(ctx.scan(step, first, [each.flip(0) for each in (slope, *saved)], [weight]), count)
+        known, hidden = (each.flip(0) for each in found)
+        states = torch.cat([start.unsqueeze(0), y[:-1]])
+        of_weight = hidden.flatten(0, 1).t() @ states.flatten(0, 1)
+        return (known, of_weight, hidden.sum((0, 1)) if ctx.biased else None, None, None, *before)
+
+
+def split(found: Tensors, count: int) -> tuple[Tensors, Tensors]:
+    """(the first ones, the others)"""
+    return found[:count], found[count:]

@@ -126,4 +126,4 @@ def test_what_a_graph_of_values_cannot_say_of_resizing_is_refused(function: Call
 def test_a_sparse_weight_is_refused_by_its_layout() -> None:
     weight = torch.eye(4).to_sparse_csr()
     with pytest.raises(LoweringError, match=r"layout torch\.sparse_csr is not met"):
-        irkit.to_onnx(lambda x: torch.mm(weight, x), (torch.randn(4, 2),), capture="direct")
+        irkit.to_onnx(lambda x: torch.mul(weight, x), (torch.randn(4, 4),), capture="direct")
