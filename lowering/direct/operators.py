@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tensor
+from irkit.core.types import Tensor
 from irkit.errors import IrkitError
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
@@ -32,12 +32,13 @@ from lowering.direct.converting import (
     tensors_in,
     with_known_sizes,
 )
-from lowering.direct.data import DATA, compute_nothing, seeded_draw
+from lowering.direct.data import DATA, compute_nothing, counted_mask, seeded_draw
 from lowering.direct.examples import is_quickly_told
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
-from lowering.direct.layouts import QUESTIONS, settle_sharing, settle_view
+from lowering.direct.layouts import QUESTIONS, elsewhere, settle_sharing, settle_view
 from lowering.direct.meta_device.arguments import lying_as, of_elements
+from lowering.direct.meta_device.by_chance import lie_by_chance, may_lie_apart, note_elsewhere
 from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of, symbols_of_data
 from lowering.direct.requirements import (
@@ -89,7 +90,8 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         if found is not None:
             return found
     tracer.asked.told.clear()
-    if info.quick and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
+    chance = lie_by_chance(map(tracer.handle, tensors_in((args, tuple(kwargs.values())))), elsewhere(tracer))
+    if info.quick and not chance and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
             return found
@@ -127,7 +129,18 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         )
         for at, twin in enumerate(flat[: len(results)])
     ]
+    if chance:
+        keep_elsewhere(tracer, func, args, kwargs, found)
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
+
+
+def keep_elsewhere(
+    tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], found: Sequence[Any]
+) -> None:
+    """Keeps how the results of an operator lie at other sizes, whose operands lie in order by chance."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        made = [tracer.handle(t) for t in tensors_in(found)]
+        note_elsewhere(func, *handled(tracer, (args, kwargs)), elsewhere(tracer), made)
 
 
 def lying_as_told(tracer: Tracer, made: Any, twins: Any) -> Any:
@@ -325,17 +338,6 @@ def are_beyond(tracer: Tracer, info: Info, args: Sequence[Any]) -> bool:
     return False
 
 
-def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
-    """The operand whose places that are not 0 are as many as the result is long; None where that is not known."""
-    name = func._schema.name
-    if name == "aten::nonzero":
-        return args[0]
-    if name == "aten::masked_select":
-        return args[1] if args[0].shape == args[1].shape else None
-    masks = [each for each in args[1] if each is not None] if name == "aten::index" else ()
-    return masks[0] if len(masks) == 1 and isinstance(masks[0], Value) and masks[0].dtype is DType.BOOL else None
-
-
 def real(tracer: Tracer, given: Any) -> Any:
     """An argument with the example's own numbers, which lie in memory as torch lays them: views are refused by that."""
     if isinstance(given, torch.Tensor):
@@ -369,7 +371,7 @@ def wrapped(
         of = next((h for h in map(tracer.handle, given) if h.key == key), None)
         settle = sharing_to_all(tracer, func, call_args, given)
         if of is not None:
-            if func._schema.name == "aten::view" and (of.lenses or not of.twin.is_contiguous()):
+            if func._schema.name == "aten::view" and may_lie_apart(of):
                 settle_view(tracer, of, (func, *handled(tracer, call_args), index))
             lens = lens_of(tracer, func, args, kwargs, of, results, index)
             of.memory.doubtful += settle
@@ -388,7 +390,7 @@ def sharing_to_all(
     """What keeps that an operator gives a view, or a copy, for all sizes as for the example; nothing where that is so
     anyway."""
     of, name = tracer.handle(given[0]) if given else None, func._schema.name
-    copies = name in MAYBE_COPIES and of is not None and (of.lenses or not of.twin.is_contiguous())
+    copies = name in MAYBE_COPIES and of is not None and may_lie_apart(of)
     if of is None or not (copies or (name in MAYBE_SUMS and len(given) == 1)):
         return []
     return [weakly(tracer, settle_sharing, of, (func, *handled(tracer, call_args), None))]
@@ -421,6 +423,8 @@ def remember(
     if state != tracer.state or not all(isinstance(v, Value) and isinstance(v.type, Tensor) for v in values):
         return
     entry = entry_of(met, info.aliases, twins)
+    if entry is not None:
+        entry.chance = lie_by_chance(met.handles, elsewhere(tracer))
     if entry is not None and not any(has_fresh(d) or d == 0 for v in raw for d in v.shape):
         entry.types = tuple(v.type for v in raw)
         tracer.met[met.layout] = entry
@@ -506,7 +510,8 @@ def laid_out(
     """How the results of an operator lie in memory that the run before a trial has met already; None where torch does
     not tell, or tells other sizes."""
     sizes = [[tracer.asked.hint(d) for d in value.shape] for value in results]
-    if info.quick and (info.lies_alike or all(h.twin.is_contiguous() for h in met.handles)):
+    chance = lie_by_chance(met.handles, elsewhere(tracer))
+    if info.quick and not chance and (info.lies_alike or all(h.twin.is_contiguous() for h in met.handles)):
         given = [h.twin for h in met.handles] if info.lies_alike else ()
         twins: Any = of_elements(sizes[0], TORCH[results[0].dtype], given)
     else:
@@ -518,6 +523,7 @@ def laid_out(
         return None
     found = entry_of(met, info.aliases, twins)
     if found is not None:
+        found.chance = chance
         tracer.met[met.layout] = found
     return found
 
@@ -538,11 +544,15 @@ def shown_again(
             lens = lens_of(tracer, met.func, *given, of, list(results), index if several else None)
             of.memory.doubtful += settle
             found.append(tracer.view(twin, of, lens, value, called))
-            made_index = index if several else None
-            found[-1].handle.made = (met.func, *handled(tracer, (args, kwargs)), made_index)
+            made = (met.func, *handled(tracer, (args, kwargs)), index if several else None)
+            if met.func._schema.name == "aten::view" and entry.chance:
+                settle_view(tracer, of, made)
+            found[-1].handle.made = made
         else:
             found.append(tracer.tensor(twin, value, called))
             link(tracer, found[-1].handle, met.handles, settle)
+    if entry.chance:
+        keep_elsewhere(tracer, met.func, args, kwargs, found)
     if entry.kinds is None:
         entry.kinds = tuple(tracer.kind(each.handle) for each in found)
     for each, kind in zip(found, entry.kinds, strict=True):
