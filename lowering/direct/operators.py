@@ -11,8 +11,6 @@ import torch
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import IrkitError
-from irkit.support.arguments import type_text
-from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel, replaces_part
 from lowering.direct.converting import (
     META,
@@ -28,6 +26,7 @@ from lowering.direct.converting import (
     on_twins_if_possible,
     operand,
     operands,
+    refuse_other_count,
     settle_results,
     tensors_in,
     with_known_sizes,
@@ -36,6 +35,7 @@ from lowering.direct.data import DATA, compute_nothing, counted_mask, seeded_dra
 from lowering.direct.examples import is_quickly_told
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
+from lowering.direct.kernel_sizes.by_data import require_beside
 from lowering.direct.layouts import QUESTIONS, elsewhere, settle_sharing, settle_view
 from lowering.direct.meta_device.arguments import lying_as, of_elements
 from lowering.direct.meta_device.by_chance import lie_by_chance, may_lie_apart, note_elsewhere
@@ -167,17 +167,6 @@ def knowing_requirements(
         raise
 
 
-def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | None) -> None:
-    """Raises LoweringError where a converter gave another number of results than torch, which gives a tensor (None) or
-    several results."""
-    given = f"{type_text(made)} of {len(made)}" if isinstance(made, tuple | list) else "one result"
-    if flat is None and isinstance(made, tuple | list):
-        raise contradiction(tracer, func, given, "one")
-    handed_in = tracer.options.registry.handed_in(operator_of(func)) is not None
-    if flat is not None and handed_in and (not isinstance(made, tuple | list) or len(made) != len(flat)):
-        raise contradiction(tracer, func, given, count_text(len(flat), "result"))
-
-
 def reshaped(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """`t_`, `squeeze_` and their like: the tensor itself becomes a view of what it was."""
     target: Any = args[0]
@@ -268,6 +257,7 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     tracer.unproven = True
     require_masks(tracer, func, args)
     require_shared_sizes(tracer, func, args)
+    require_beside(tracer, func, args, kwargs)
     real_args = [real(tracer, a) for a in args]
     found = func(*real_args, **{k: real(tracer, v) for k, v in kwargs.items()})
     several = isinstance(found, tuple | list)

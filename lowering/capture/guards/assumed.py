@@ -188,8 +188,16 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
         floats = recorded.is_floating_point() or recorded.is_complex() or type(size) is int
         yield from of_sizes(expression(size) >= 1) if not floats else ()
     elif name == "aten::bincount" and len(node.args) > 1 and isinstance(node.args[1], Node):
-        # Of nothing, torch counts in integers whatever the weights are.
-        yield from of_sizes(expression(recorded.shape[0]) >= 1) if is_dynamic(recorded) else ()
+        yield from weights_enough(node.args[1], recorded)
+
+
+def weights_enough(weights: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that there is a weight for each number that is counted, and some number: of nothing, torch counts
+    in integers whatever the weights are."""
+    yield from of_sizes(expression(recorded.shape[0]) >= 1) if is_dynamic(recorded) else ()
+    told = weights.meta.get("val")
+    if isinstance(told, torch.Tensor):
+        yield from of_sizes(sympy.Eq(expression(recorded.shape[0]), expression(told.shape[0])))
 
 
 def is_dynamic(recorded: torch.Tensor) -> bool:
