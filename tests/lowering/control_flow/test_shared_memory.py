@@ -491,5 +491,5 @@ def written_where_a_branch_gave_it(x: Any, n: Any) -> Any:
 @pytest.mark.parametrize("function", [written_after_a_branch, written_where_a_branch_gave_it])
 def test_what_a_branch_in_a_branch_leaves_is_written_for_tensors_around_both(function: Any) -> None:
     example = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([2, 1])
-    with pytest.raises(CaptureError, match="may share its memory with another tensor"):
+    with pytest.raises(IrkitError, match="may share its memory with another tensor"):
         irkit.to_onnx(function, example, rewrite=True, capture="direct")
