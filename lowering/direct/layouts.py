@@ -376,8 +376,9 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
 def is_given_back(handle: Handle) -> bool:
     """Whether a tensor is what contiguous() gives of one that lies in order by chance, which torch gives back as it is:
     here it is taken for one in order (see `in_order` of meta_device/results.py)."""
-    func, args = handle.made[:2] if handle.made else (None, ())
-    return func is torch.ops.aten.contiguous.default and args[0].twin.stride() != handle.twin.stride()
+    if handle.made is None or handle.made[0] is not torch.ops.aten.contiguous.default:
+        return False
+    return handle.made[1][0].twin.stride() != handle.twin.stride()
 
 
 def unknown_strides(tracer: Tracer) -> LoweringError:

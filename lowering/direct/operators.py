@@ -140,7 +140,8 @@ def keep_elsewhere(
     """Keeps how the results of an operator lie at other sizes, whose operands lie in order by chance."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         made = [tracer.handle(t) for t in tensors_in(found)]
-        note_elsewhere(func, *handled(tracer, (args, kwargs)), elsewhere(tracer), made)
+        given, named = handled(tracer, (args, kwargs))
+        note_elsewhere(func, given, named, elsewhere(tracer), made)
 
 
 def lying_as_told(tracer: Tracer, made: Any, twins: Any) -> Any:

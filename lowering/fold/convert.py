@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -58,17 +58,13 @@ def laid_out(node: Node, target: Any) -> bool:
     if not isinstance(source, torch.Tensor) or not source.is_contiguous() or source.storage_offset() != 0:
         return False
     sizes, steps = (tuple(map(expression, each)) for each in (source.shape, source.stride()))
-    told = {symbol: hint_of(size, symbol) for size in (*source.shape, *source.stride()) for symbol in symbols_of(size)}
+    vary: list[Any] = [size for size in (*source.shape, *source.stride()) if isinstance(size, torch.SymInt)]
+    told = {symbol: hint_of(size, symbol) for size in vary for symbol in expression(size).free_symbols}
     return all(lies_in_order(sizes, steps, {s: size + more for s, size in told.items()}) for more in (0, *FURTHER))
 
 
 FURTHER = (1, 3, 10, 97)
 """By how much sizes are others, at which a tensor that lies in order in the example must lie so, too."""
-
-
-def symbols_of(size: Any) -> Iterable[Any]:
-    """The symbols of a recorded size."""
-    return expression(size).free_symbols if isinstance(size, torch.SymInt) else ()
 
 
 def lies_in_order(sizes: Sequence[Any], steps: Sequence[Any], told: Mapping[Any, int]) -> bool:

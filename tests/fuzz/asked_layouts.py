@@ -113,7 +113,7 @@ def faults(seed: int, ways: Sequence[str] = ("direct",)) -> list[str]:
     for way in ways:
         shapes = ({axis: "nmk"[axis] for axis in case.vary},)
         try:
-            program = irkit.to_onnx(case.model, (tensor_of(case.example),), dynamic_shapes=shapes, capture=way)  # type: ignore[arg-type]
+            program = irkit.to_onnx(case.model, (tensor_of(case.example),), dynamic_shapes=shapes, capture=way)
         except IrkitError:
             continue
         for sizes in case.points():

@@ -480,7 +480,7 @@ def written_after_a_branch(x: Any, n: Any) -> Any:
 
 def written_where_a_branch_gave_it(x: Any, n: Any) -> Any:
     y = x * 2
-    z = y[:1]
+    z = y.view(-1)
     if y.sum() > 5:
         if z.sum() > 3:
             y = z.view(-1)
