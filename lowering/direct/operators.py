@@ -90,7 +90,8 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         if found is not None:
             return found
     tracer.asked.told.clear()
-    chance = lie_by_chance(map(tracer.handle, tensors_in((args, tuple(kwargs.values())))), elsewhere(tracer))
+    handles = met.handles if met is not None else map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
+    chance = lie_by_chance(handles, elsewhere(tracer))
     if info.quick and not chance and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
@@ -121,7 +122,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     require_sizes(tracer, func, info, args, kwargs, results)
     keep_asserted(tracer, func, value_args, value_kwargs, results)
     if met is not None and len(results) == len(flat):
-        remember(tracer, met, info, twins, raw, results, name, state)
+        remember(tracer, met, info, twins, raw, results, name, state, chance)
     whole = args, kwargs
     found = [
         wrapped(
@@ -406,16 +407,18 @@ def handled(tracer: Tracer, given: Any) -> Any:
 
 
 def remember(
-    tracer: Tracer, met: Met, info: Info, twins: Any, raw: Sequence[Any], results: Sequence[Any], name: str, state: Any
-) -> None:
-    """Keeps what was found out of an operator, for others like it; `state` is that of the tracer before it."""
+    tracer: Tracer, met: Met, info: Info, twins: Any, raw: Sequence[Any], results: Sequence[Any], name: str, state: Any,
+    chance: bool = False,
+) -> None:  # fmt: skip
+    """Keeps what was found out of an operator, for others like it; `state` is that of the tracer before it. By `chance`
+    an operand lies in order."""
     tracer.first_met(results)
     values = (*raw, *results)
     if state != tracer.state or not all(isinstance(v, Value) and isinstance(v.type, Tensor) for v in values):
         return
     entry = entry_of(met, info.aliases, twins)
     if entry is not None:
-        entry.chance = lie_by_chance(met.handles, elsewhere(tracer))
+        entry.chance = chance
     if entry is not None and not any(has_fresh(d) or d == 0 for v in raw for d in v.shape):
         entry.types = tuple(v.type for v in raw)
         tracer.met[met.layout] = entry

@@ -20,11 +20,12 @@ REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError,
 def lie_by_chance(handles: Iterable[Any], at: Callable[[Any], Any]) -> bool:
     """Whether some tensor lies in order by chance, and its sizes vary, or is known to lie otherwise at other sizes, as
     `at` gives it."""
-    return any(
-        h.memory.elsewhere is not None
-        or (1 in h.twin.shape and not dims.are_numbers(h.value.shape) and is_turned_elsewhere(h, at))
-        for h in handles
-    )
+    for h in handles:
+        if h.memory.elsewhere is not None:
+            return True
+        if 1 in h.twin.shape and not dims.are_numbers(h.value.shape) and is_turned_elsewhere(h, at):
+            return True
+    return False
 
 
 def is_turned_elsewhere(handle: Any, at: Callable[[Any], Any]) -> bool:
