@@ -59,12 +59,12 @@ def widen_sizes(captured: Found, request: Request, asked: Sequence[Question]) ->
     captured = tried_at_several(captured, trial, done)
     kept = tuple(guard for guard in captured.guards if not needless(guard.expr, captured.range_constraints))
     lasting = about_zero([each for each in asked if each.lasting], captured)
-    return attrs.evolve(captured, guards=tuple(dict.fromkeys((*kept, *lasting))))
+    return attrs.evolve(captured, guards=tuple(dict.fromkeys((*kept, *lasting, *about_one(asked)))))
 
 
 def refuse_zeros(captured: Found, asked: Sequence[Question]) -> Found:
     """The same program, with guards that refuse 0 wherever the model asks about it, or an operator does not take it."""
-    captured = attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
+    captured = attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured), *about_one(asked)))
     open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
     return without_empty(captured, open_)[0]
 
@@ -82,6 +82,14 @@ def about_zero(asked: Sequence[Question], captured: Any) -> Iterator[Guard]:
             parts: list[Any] = [sympy.Ne(number(each), 0) for each in sorted(symbols)]
             expr: Any = sympy.Or(*parts)
             yield Guard(expr, str(expr), line_at(question.frame))
+
+
+def about_one(asked: Sequence[Question]) -> Iterator[Guard]:
+    """One guard for each size that must not be 1, since the model asked for strides that it tells."""
+    for size, frame in {size: question.frame for question in asked for size in question.apart}.items():
+        expr: Any = sympy.Ne(size.xreplace({s: number(s.name) for s in size.free_symbols}), 1)
+        if expr is not sympy.true:
+            yield Guard(expr, str(expr), line_at(frame))
 
 
 @attrs.frozen

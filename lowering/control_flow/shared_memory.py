@@ -113,6 +113,8 @@ def linked_alike(inside: Sequence[Any], around: Sequence[Any]) -> Iterator[None]
     finally:
         for first, group in held:
             first.groups.remove(group)
+        for first, ones in stand_ins.items():  # what a body in this one left and this one wrote was so around it
+            first.stale += dict.fromkeys(each for one in ones for each in one.stale if each is not settle)
 
 
 def link_element(element: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:

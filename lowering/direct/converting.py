@@ -15,6 +15,8 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
+from irkit.support.arguments import type_text
+from irkit.support.counts import count_text
 from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
 from lowering.direct.functions.numbers import hangs_on_data
@@ -311,6 +313,17 @@ def is_part_of(few: Sequence[Any], many: Sequence[Any]) -> bool:
     """Whether some sizes are others without a few of these."""
     left = iter(many)
     return all(any(size == each for each in left) for size in few)
+
+
+def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | None) -> None:
+    """Raises LoweringError where a converter gave another number of results than torch, which gives a tensor (None) or
+    several results."""
+    given = f"{type_text(made)} of {len(made)}" if isinstance(made, tuple | list) else "one result"
+    if flat is None and isinstance(made, tuple | list):
+        raise contradiction(tracer, func, given, "one")
+    handed_in = tracer.options.registry.handed_in(operator_of(func)) is not None
+    if flat is not None and handed_in and (not isinstance(made, tuple | list) or len(made) != len(flat)):
+        raise contradiction(tracer, func, given, count_text(len(flat), "result"))
 
 
 def contradiction(tracer: Tracer, func: Any, given: Any, wanted: Any) -> LoweringError:

@@ -231,6 +231,17 @@ def known_content(tracer: Tracer, x: Traced, any_numbers: bool) -> torch.Tensor:
     return lying_as(twin, tensor_of(tracer.example(value))) if tracer.is_constant(value) else x
 
 
+def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
+    """The operand whose places that are not 0 are as many as the result is long; None where that is not known."""
+    name = func._schema.name
+    if name == "aten::nonzero":
+        return args[0]
+    if name == "aten::masked_select":
+        return args[1] if args[0].shape == args[1].shape else None
+    masks = [each for each in args[1] if each is not None] if name == "aten::index" else ()
+    return masks[0] if len(masks) == 1 and isinstance(masks[0], Value) and masks[0].dtype is DType.BOOL else None
+
+
 def compute_nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """What computes nothing."""
 

@@ -465,10 +465,13 @@ def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
 
 
 def binned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """histogram(x, edges) and histogramdd(x, lists of edges): two edges at least make a bin"""
+    """histogram(x, edges, weight) and histogramdd(x, lists of edges): two edges at least make a bin"""
     for edges in args[1] if isinstance(args[1], list | tuple) else args[1:2]:
         if isinstance(edges, Value) and type(edges.shape[0]) is not int:
             tracer.asked.required(sympy.Ge(edges.shape[0], 2))
+    weight = kwargs.get("weight")
+    for one, other in zip(args[0].shape, () if weight is None else weight.shape, strict=False):
+        tracer.asked.equal(one, other)
     return None
 
 

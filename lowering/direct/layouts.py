@@ -14,14 +14,14 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
 from lowering.capture.guards.answers import holds
-from lowering.direct.meta_device.arguments import in_order_steps, laid_out
+from lowering.direct.meta_device.arguments import laid_out, lies_in_order
+from lowering.direct.meta_device.known_order import computed_around
 from lowering.direct.points import number, plain_number, sizes_with
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
-from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import pytree
 
 
@@ -142,7 +142,9 @@ INCOMPATIBLE = "view size is not compatible"
 def replay_tensor(tracer: Tracer, handle: Handle, sizes: Mapping[str, Any]) -> torch.Tensor:
     """A tensor on the meta device for other sizes of the names, laid out as the views of the model lay it."""
     if handle.made is None:
-        return laid_out(handle.twin, [number(d, sizes) for d in handle.value.shape])
+        elsewhere = handle.memory.elsewhere
+        like = handle.twin if elsewhere is None or handle.lenses else elsewhere
+        return laid_out(like, [number(d, sizes) for d in handle.value.shape])
     return carried_out(tracer, handle.made, sizes)
 
 
@@ -163,9 +165,16 @@ def given_at(tracer: Tracer, sizes: Mapping[str, Any], of: Handle | None, base: 
         return base if each is of and base is not None else replay_tensor(tracer, each, sizes)
     if isinstance(each, torch.SymInt):
         return plain_number(dim_of(each), sizes)
+    if isinstance(each, torch.SymFloat | torch.SymBool):
+        return each.node.hint
     if isinstance(each, list | tuple):
         return type(each)(given_at(tracer, sizes, of, base, part) for part in each)
     return each
+
+
+def elsewhere(tracer: Tracer) -> Callable[[Any], Any]:
+    """What gives an argument as it is at other sizes than the example's."""
+    return partial(given_at, tracer, tracer.others, None, None)
 
 
 FREE_FORMS = frozenset(("aten::reshape", "aten::reshape_as"))
@@ -187,6 +196,9 @@ def keep_answer(
         if not small_ones:
             raise untold(tracer)
         for name in small_ones:
+            asked.condition(sympy.Eq(dims.symbol(name), asked.hints[name]), True)
+    for name in [name for name in names if asked.hints[name] < 2 and name in tracer.others]:
+        if differs(tracer, question, answer, {name: tracer.others[name]}):  # the other names as small as they are
             asked.condition(sympy.Eq(dims.symbol(name), asked.hints[name]), True)
     some, further = list(names)[:MOST], 0
     near = (None, 0, 1, *(range(2, SMALL) if bent and 1 < len(some) < MOST else ()))
@@ -328,33 +340,58 @@ MOST, MOST_POINTS = 4, 8
 
 
 def strides_to_all(tracer: Tracer, handle: Handle) -> None:
-    """Keeps that no axis has a size at which torch tells other strides than products of sizes: 0, of what is stretched
-    1, and of what lies in another order than that of its axes, or only by chance in order, 1 as well; and that what is
-    the whole of another tensor in the example always is.
+    """Keeps that no axis has a size at which torch may tell other strides than products of sizes. What a tensor is a
+    view of is laid out as its operands are, where none of its axes is 0, nor 1 if an operand lies in another order than
+    that of its axes; how a view of that lies is asked at small sizes.
 
     Raises LoweringError for a tensor whose strides sizes do not tell.
     """
-    told = tuple(number(each, tracer.asked.hints) for each in strides_of(tracer, handle))
-    if told != handle.twin.stride():
-        raise LoweringError(
-            "the model asks for the strides of a tensor with axes of one element, or of none, which sizes do not tell",
-            hint="call clone(memory_format=torch.contiguous_format) before it, or use capture='torch.export'",
-        )
-    one, other = (dims.product(shape) for shape in (handle.value.shape, handle.memory.content.shape))
+    told, memory = strides_of(tracer, handle), handle.memory
+    given, whole = memory.name != "", handle.twin if memory.twin is None or not handle.lenses else memory.twin
+    plain, around = (True, []) if given else computed_around(memory.first)
+    outside = all(lies_in_order(each.twin) for _, each in tracer.handles.values())
+    known = plain and outside and memory.elsewhere is None and lies_in_order(whole)
+    one, other = (dims.product(shape) for shape in (handle.value.shape, memory.content.shape))
     bent = bent_sizes(handle) if handle.lenses and dims.same(one, other) is not True else []
     if bent and points_apart(tracer, bent, lambda sizes: plain_number(one, sizes) == plain_number(other, sizes), True):
         raise of_part()
-    given = handle.name != "" and not handle.lenses
-    turned = handle.twin.stride() != in_order_steps(handle.twin)
-    for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
-        if type(size) is not int:
-            # Sizes that data tells may be 1 in the example by chance, and no further run tells what is asked at others.
-            of_data = any(is_unbacked(str(symbol)) for symbol in dims.symbols_of(size))
-            least, hint = 2 if step == 0 or (turned and not of_data) else 1, tracer.asked.hint(size)
-            if hint >= least:
-                tracer.asked.condition(sympy.Ge(size, least), True)
-            elif not of_data and (hint == 1 or not given):
-                tracer.asked.condition(sympy.Eq(size, hint), True)
+    vary = [d for d in (*memory.content.shape, *([] if known else around)) if type(d) is not int]
+    vary = [d for d in dict.fromkeys(vary) if not any(map(dims.is_fresh, dims.symbols_of(d)))]
+    least = 0 if given and known else 1 if known else 2
+
+    def as_told(at: Mapping[str, Any]) -> bool:
+        return replay_tensor(tracer, handle, at).stride() == tuple(number(each, at) for each in told)
+
+    small = (0 in whole.shape and not given) or any(tracer.asked.hint(d) < least for d in vary if may_be(tracer, d, 2))
+    if small or tuple(number(d, tracer.asked.hints) for d in told) != handle.twin.stride():
+        raise unknown_strides(tracer)
+    if not as_told(tracer.asked.hints) or is_given_back(handle):
+        raise unknown_strides(tracer)
+    for size in vary:
+        if tracer.asked.hint(size) >= least > 0:
+            tracer.asked.condition(sympy.Ge(size, least), True)
+    keep_answer(tracer, handle, as_told)
+
+
+def is_given_back(handle: Handle) -> bool:
+    """Whether a tensor is what contiguous() gives of one that lies in order by chance, which torch gives back as it is:
+    here it is taken for one in order (see `in_order` of meta_device/results.py)."""
+    if handle.made is None or handle.made[0] is not torch.ops.aten.contiguous.default:
+        return False
+    return handle.made[1][0].twin.stride() != handle.twin.stride()
+
+
+def unknown_strides(tracer: Tracer) -> LoweringError:
+    """The error for strides of axes of one element, or of none, that nothing tells."""
+    what = "the model asks for the strides of a tensor with axes of one element, or of none, which sizes do not tell"
+    hint = "call clone(memory_format=torch.contiguous_format) before it, or use capture='torch.export'"
+    return LoweringError(what, source=tracer.line(), hint=hint)
+
+
+def may_be(tracer: Tracer, size: dims.Dim, least: int) -> bool:
+    """Whether a size may be so much at all."""
+    most = dims.bounds(size, tracer.asked.ranges).hi
+    return most is None or most >= least
 
 
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -380,20 +417,22 @@ def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     whole = handle.twin.numel() * handle.twin.element_size() == handle.twin.untyped_storage().nbytes()
     base, memory = handle.memory.twin, handle.memory
     looked_through = base is not None and base is not handle.twin and base.is_contiguous()
-    if base is not None and looked_through and (not whole or not handle.twin.is_contiguous()):
+    given = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+    if base is not None and looked_through:
         content = memory.content  # of a view, what it is a view of is looked at
         again = tracer.shown(Handle(base, memory, (), content, memory.version, "base"))
-        begin = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+        if given is None:
+            keep_answer(tracer, handle, lambda sizes: int(replay_tensor(tracer, handle, sizes).storage_offset()))
         with tracer.resumed():
-            return func(again, args[1], args[2], handle.twin.storage_offset() if begin is None else begin)
+            return func(again, args[1], args[2], handle.twin.storage_offset() if given is None else given)
     if not whole or not handle.twin.is_contiguous():
         raise LoweringError(
             "as_strided of a view, or of elements that lie in no order", source=tracer.line(),
             hint="call clone(memory_format=torch.contiguous_format) before it",
         )  # fmt: skip
-    sizes, strides = ([dim_of(each) for each in given] for given in args[1:3])
-    begin = args[3] if len(args) > 3 else kwargs.get("storage_offset")
-    last = dims.dim(0) if begin is None else dim_of(begin)
+    contiguous_to_all(tracer, handle, torch.contiguous_format)
+    sizes, strides = ([dim_of(each) for each in numbers] for numbers in args[1:3])
+    last = dims.dim(0) if given is None else dim_of(given)
     if any(tracer.asked.hint(size) == 0 for size in sizes):
         return NotImplemented
     for size, step in zip(sizes, strides, strict=True):

@@ -48,8 +48,8 @@ from lowering.direct.functions.transforms import (
     scalar_overload,
     where,
 )
-from lowering.direct.layouts import bent_sizes, contiguous_to_all, strides_to_all
-from lowering.direct.meta_device.results import is_in_order_by_chance
+from lowering.direct.layouts import bent_sizes, contiguous_to_all, elsewhere, strides_to_all
+from lowering.direct.meta_device.by_chance import lie_by_chance
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.repeats import SIZES
@@ -363,7 +363,7 @@ def keeps_layout(
     if func is not torch.Tensor.contiguous:
         return False
     handle, plain = x.handle, not given and memory_format is torch.contiguous_format
-    by_chance = not dims.are_numbers(handle.value.shape) and is_in_order_by_chance(handle.twin)
+    by_chance = lie_by_chance((handle,), elsewhere(tracer))
     return by_chance or (plain and (not handle.twin.is_contiguous() or bool(handle.lenses and bent_sizes(handle))))
 
 

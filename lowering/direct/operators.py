@@ -10,10 +10,8 @@ from typing import Any
 import torch
 
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tensor
+from irkit.core.types import Tensor
 from irkit.errors import IrkitError
-from irkit.support.arguments import type_text
-from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel, replaces_part
 from lowering.direct.converting import (
     META,
@@ -29,16 +27,19 @@ from lowering.direct.converting import (
     on_twins_if_possible,
     operand,
     operands,
+    refuse_other_count,
     settle_results,
     tensors_in,
     with_known_sizes,
 )
-from lowering.direct.data import DATA, compute_nothing, seeded_draw
+from lowering.direct.data import DATA, compute_nothing, counted_mask, seeded_draw
 from lowering.direct.examples import is_quickly_told
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
-from lowering.direct.layouts import QUESTIONS, settle_sharing, settle_view
+from lowering.direct.kernel_sizes.by_data import require_beside
+from lowering.direct.layouts import QUESTIONS, elsewhere, settle_sharing, settle_view
 from lowering.direct.meta_device.arguments import lying_as, of_elements
+from lowering.direct.meta_device.by_chance import lie_by_chance, may_lie_apart, note_elsewhere
 from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of, symbols_of_data
 from lowering.direct.requirements import (
@@ -92,7 +93,9 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         if found is not None:
             return found
     tracer.asked.told.clear()
-    if info.quick and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
+    handles = met.handles if met is not None else map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
+    chance = lie_by_chance(handles, elsewhere(tracer))
+    if info.quick and not chance and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
             return found
@@ -122,7 +125,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     require_sizes(tracer, func, info, args, kwargs, results)
     keep_asserted(tracer, func, value_args, value_kwargs, results)
     if met is not None and len(results) == len(flat):
-        remember(tracer, met, info, twins, raw, results, name, state)
+        remember(tracer, met, info, twins, raw, results, name, state, chance)
     whole = args, kwargs
     found = [
         wrapped(
@@ -130,7 +133,19 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         )
         for at, twin in enumerate(flat[: len(results)])
     ]
+    if chance:
+        keep_elsewhere(tracer, func, args, kwargs, found)
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
+
+
+def keep_elsewhere(
+    tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], found: Sequence[Any]
+) -> None:
+    """Keeps how the results of an operator lie at other sizes, whose operands lie in order by chance."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        made = [tracer.handle(t) for t in tensors_in(found)]
+        given, named = handled(tracer, (args, kwargs))
+        note_elsewhere(func, given, named, elsewhere(tracer), made)
 
 
 def lying_as_told(tracer: Tracer, made: Any, twins: Any) -> Any:
@@ -155,17 +170,6 @@ def knowing_requirements(
     except IrkitError:
         require(tracer, func, args, kwargs, (), info.device)
         raise
-
-
-def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | None) -> None:
-    """Raises LoweringError where a converter gave another number of results than torch, which gives a tensor (None) or
-    several results."""
-    given = f"{type_text(made)} of {len(made)}" if isinstance(made, tuple | list) else "one result"
-    if flat is None and isinstance(made, tuple | list):
-        raise contradiction(tracer, func, given, "one")
-    handed_in = tracer.options.registry.handed_in(operator_of(func)) is not None
-    if flat is not None and handed_in and (not isinstance(made, tuple | list) or len(made) != len(flat)):
-        raise contradiction(tracer, func, given, count_text(len(flat), "result"))
 
 
 def reshaped(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -258,6 +262,7 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     tracer.unproven = True
     require_masks(tracer, func, args)
     require_shared_sizes(tracer, func, args)
+    require_beside(tracer, func, args, kwargs)
     real_args = [real(tracer, a) for a in args]
     found = func(*real_args, **{k: real(tracer, v) for k, v in kwargs.items()})
     several = isinstance(found, tuple | list)
@@ -328,17 +333,6 @@ def are_beyond(tracer: Tracer, info: Info, args: Sequence[Any]) -> bool:
     return False
 
 
-def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
-    """The operand whose places that are not 0 are as many as the result is long; None where that is not known."""
-    name = func._schema.name
-    if name == "aten::nonzero":
-        return args[0]
-    if name == "aten::masked_select":
-        return args[1] if args[0].shape == args[1].shape else None
-    masks = [each for each in args[1] if each is not None] if name == "aten::index" else ()
-    return masks[0] if len(masks) == 1 and isinstance(masks[0], Value) and masks[0].dtype is DType.BOOL else None
-
-
 def real(tracer: Tracer, given: Any) -> Any:
     """An argument with the example's own numbers, which lie in memory as torch lays them: views are refused by that."""
     if isinstance(given, torch.Tensor):
@@ -372,7 +366,7 @@ def wrapped(
         of = next((h for h in map(tracer.handle, given) if h.key == key), None)
         settle = sharing_to_all(tracer, func, call_args, given)
         if of is not None:
-            if func._schema.name == "aten::view" and (of.lenses or not of.twin.is_contiguous()):
+            if func._schema.name == "aten::view" and may_lie_apart(of):
                 settle_view(tracer, of, (func, *handled(tracer, call_args), index))
             lens = lens_of(tracer, func, args, kwargs, of, results, index)
             of.memory.doubtful += settle
@@ -391,7 +385,7 @@ def sharing_to_all(
     """What keeps that an operator gives a view, or a copy, for all sizes as for the example; nothing where that is so
     anyway."""
     of, name = tracer.handle(given[0]) if given else None, func._schema.name
-    copies = name in MAYBE_COPIES and of is not None and (of.lenses or not of.twin.is_contiguous())
+    copies = name in MAYBE_COPIES and of is not None and may_lie_apart(of)
     if of is None or not (copies or (name in MAYBE_SUMS and len(given) == 1)):
         return []
     return [weakly(tracer, settle_sharing, of, (func, *handled(tracer, call_args), None))]
@@ -416,14 +410,18 @@ def handled(tracer: Tracer, given: Any) -> Any:
 
 
 def remember(
-    tracer: Tracer, met: Met, info: Info, twins: Any, raw: Sequence[Any], results: Sequence[Any], name: str, state: Any
-) -> None:
-    """Keeps what was found out of an operator, for others like it; `state` is that of the tracer before it."""
+    tracer: Tracer, met: Met, info: Info, twins: Any, raw: Sequence[Any], results: Sequence[Any], name: str, state: Any,
+    chance: bool = False,
+) -> None:  # fmt: skip
+    """Keeps what was found out of an operator, for others like it; `state` is that of the tracer before it. By `chance`
+    an operand lies in order."""
     tracer.first_met(results)
     values = (*raw, *results)
     if state != tracer.state or not all(isinstance(v, Value) and isinstance(v.type, Tensor) for v in values):
         return
     entry = entry_of(met, info.aliases, twins)
+    if entry is not None:
+        entry.chance = chance
     if entry is not None and not any(has_fresh(d) or d == 0 for v in raw for d in v.shape):
         entry.types = tuple(v.type for v in raw)
         tracer.met[met.layout] = entry
@@ -509,7 +507,8 @@ def laid_out(
     """How the results of an operator lie in memory that the run before a trial has met already; None where torch does
     not tell, or tells other sizes."""
     sizes = [[tracer.asked.hint(d) for d in value.shape] for value in results]
-    if info.quick and (info.lies_alike or all(h.twin.is_contiguous() for h in met.handles)):
+    chance = lie_by_chance(met.handles, elsewhere(tracer))
+    if info.quick and not chance and (info.lies_alike or all(h.twin.is_contiguous() for h in met.handles)):
         given = [h.twin for h in met.handles] if info.lies_alike else ()
         twins: Any = of_elements(sizes[0], TORCH[results[0].dtype], given)
     else:
@@ -521,6 +520,7 @@ def laid_out(
         return None
     found = entry_of(met, info.aliases, twins)
     if found is not None:
+        found.chance = chance
         tracer.met[met.layout] = found
     return found
 
@@ -541,11 +541,15 @@ def shown_again(
             lens = lens_of(tracer, met.func, *given, of, list(results), index if several else None)
             of.memory.doubtful += settle
             found.append(tracer.view(twin, of, lens, value, called))
-            made_index = index if several else None
-            found[-1].handle.made = (met.func, *handled(tracer, (args, kwargs)), made_index)
+            made = (met.func, *handled(tracer, (args, kwargs)), index if several else None)
+            if met.func._schema.name == "aten::view" and entry.chance:
+                settle_view(tracer, of, made)
+            found[-1].handle.made = made
         else:
             found.append(tracer.tensor(twin, value, called))
             link(tracer, found[-1].handle, met.handles, settle)
+    if entry.chance:
+        keep_elsewhere(tracer, met.func, args, kwargs, found)
     if entry.kinds is None:
         entry.kinds = tuple(tracer.kind(each.handle) for each in found)
     for each, kind in zip(found, entry.kinds, strict=True):

@@ -162,9 +162,15 @@ def conditions_of(asked: Questions) -> tuple[Any, ...]:
 
 def small_sizes(tracer: Any, dim: Any, size: int) -> Iterator[dict[str, int]]:
     """Small sizes of names, which no condition excludes, that make a computed dimension a number."""
+    names = tuple(s.name for s in dims.symbols_of(dim) if s.name in tracer.asked.hints)
+    tied = tied_names(tracer, names[0]) if len(names) == 1 else ()
+    for each in [(*names, name) for name in tied] or [names]:
+        yield from small_sizes_of(tracer, dim, size, each)
+
+
+def small_sizes_of(tracer: Any, dim: Any, size: int, names: tuple[str, ...]) -> Iterator[dict[str, int]]:
+    """Those of these names, at the example's sizes of all others."""
     asked, known = tracer.asked, tracer.allowed
-    names = tuple(s.name for s in dims.symbols_of(dim) if s.name in asked.hints)
-    names = names + tied_names(tracer, names[0]) if len(names) == 1 else names
     made = bits_by_size(dim, names, others_of(dim, names, asked.hints)).get(size, 0)
     key = (names, len(asked.kept))
     if made and key not in known:
@@ -177,8 +183,8 @@ def small_sizes(tracer: Any, dim: Any, size: int) -> Iterator[dict[str, int]]:
 
 
 def tied_names(tracer: Any, name: str) -> tuple[str, ...]:
-    """The name whose size a condition ties to that of a name, which may not be small while that one is as it is; of
-    several the first; none where it may be small by itself."""
+    """The names whose sizes conditions tie to that of a name, which may not be small while they are as they are; none
+    where it may be small by itself."""
     asked, known = tracer.asked, tracer.allowed
     key = ("tied", name, len(asked.kept))
     if key not in known:
@@ -188,8 +194,8 @@ def tied_names(tracer: Any, name: str) -> tuple[str, ...]:
         kept: list[Any] = [each for each in asked.kept if each is not None]
         about = [each for each in kept if len(each.free_symbols) == 2 and name in {s.name for s in each.free_symbols}]
         found = [each for each in about if any(holds(each, point) is False for point in small)]
-        names = [tuple(s.name for s in each.free_symbols if s.name != name) for each in found]
-        known[key] = next((each for each in names if each[0] in hints), ())
+        names = [s.name for each in found for s in dims.symbols_of(each) if s.name != name and s.name in hints]
+        known[key] = tuple(dict.fromkeys(names))
     return known[key]
 
 

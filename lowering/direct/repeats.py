@@ -57,7 +57,8 @@ class Entry:
     """What is known of an operator with arguments of certain types and layouts.
 
     `twins` are what its converter was told of its results, `types` what it gave, `container` the type of a list of
-    results, `same` the argument that it gives back. `expected` is what its converter is told, under `conditions`.
+    results, `same` the argument that it gives back. `expected` is what its converter is told, under `conditions`. By
+    `chance` an operand lies in order, for the example.
     """
 
     twins: Any
@@ -68,6 +69,7 @@ class Entry:
     kinds: tuple[int, ...] | None = None
     conditions: tuple[Any, ...] | None = None
     expected: Any = None
+    chance: bool = False
 
 
 @attrs.frozen(eq=False)

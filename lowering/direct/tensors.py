@@ -36,7 +36,8 @@ class Memory:
     tensors that share it might be copies, and those that are `linked`, by the `groups` that it has, might share it:
     what is `doubtful` keeps, where it is written, that sizes are not such, or refuses it; what is `stale`, since a
     linked one was written, does so where it is read. `last` is what the buffer that it belongs to holds in the end,
-    where that is another tensor. `local` says that the model makes it anew in each call.
+    where that is another tensor. `local` says that the model makes it anew in each call. `elsewhere` lies as it does at
+    other sizes than the example's, where it lies in order for these by chance.
     """
 
     content: Value
@@ -52,6 +53,7 @@ class Memory:
     twin: torch.Tensor | None = None
     born: int = -1
     last: Value | None = None
+    elsewhere: torch.Tensor | None = None
     first: Value = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

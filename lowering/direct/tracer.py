@@ -346,7 +346,8 @@ class Tracer:
         if twin.is_complex() or twin.is_neg() or not isinstance(handle.value.type, Tensor):
             handle.kind = -1
         else:
-            key = (handle.value.type, twin.dtype, twin.stride(), twin.storage_offset())
+            apart = handle.memory.elsewhere is not None
+            key = (handle.value.type, twin.dtype, twin.stride(), twin.storage_offset(), apart)
             handle.kind = self.kinds.setdefault(key, len(self.kinds) + 1)
         return handle.kind
 

@@ -69,9 +69,7 @@ def asserted_conditions(
     elif name == CLASSES:
         yield from classes_asserted(args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1), line)
     elif name in (COUNTS, REPEATS):
-        repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])
-        what = "the numbers of bincount" if name == COUNTS else "the repeats of repeat_interleave"
-        yield from none_below_zero(args[0] if name == COUNTS else repeats, what, line)
+        yield from counts_asserted(name, args, kwargs, line)
     elif name in MATRICES:
         yield from factors_asserted(name, args, kwargs, result, line)
     elif name in GROUPED:
@@ -157,6 +155,19 @@ def none_below_zero(given: Value | Dim, what: str, line: str) -> Iterator[Check]
         return
     low = op.ReduceSum(cast(op.Less(given, scalar(0, given.dtype)), DType.INT64), keepdims=0)
     yield Check(op.Equal(low, const(0, "i64")), f"{what} are not below 0", line)
+
+
+def counts_asserted(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], line: str) -> Iterator[Check]:
+    """What bincount and repeat_interleave assert of integers: that none is below 0, and that rows are repeated as often
+    together as `output_size` says; of what is repeated equally often the sizes tell."""
+    repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])
+    what = "the numbers of bincount" if name == COUNTS else "the repeats of repeat_interleave"
+    yield from none_below_zero(args[0] if name == COUNTS else repeats, what, line)
+    size = kwargs.get("output_size") if name == REPEATS else None
+    if type(size) is int and isinstance(repeats, Value) and repeats.rank == 1 and repeats.shape != (1,):
+        count = op.ReduceSum(cast(repeats, DType.INT64), keepdims=0)
+        told = "the repeats of repeat_interleave are as many as output_size says"
+        yield Check(op.Equal(count, const(size, "i64")), told, line)
 
 
 def within(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import Node
 
@@ -11,6 +13,7 @@ from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.decompose import run_decomposition
+from lowering.fold.memory.apart import expression, hint_of
 from lowering.fold.registry import Registry
 from lowering.fold.scope import Scope
 from lowering.tensors import complex_pairs
@@ -52,4 +55,24 @@ def laid_out(node: Node, target: Any) -> bool:
     if target not in _STRIDED:
         return True
     source = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
-    return isinstance(source, torch.Tensor) and source.is_contiguous() and source.storage_offset() == 0
+    if not isinstance(source, torch.Tensor) or not source.is_contiguous() or source.storage_offset() != 0:
+        return False
+    sizes, steps = (tuple(map(expression, each)) for each in (source.shape, source.stride()))
+    vary: list[Any] = [size for size in (*source.shape, *source.stride()) if isinstance(size, torch.SymInt)]
+    told = {symbol: hint_of(size, symbol) for size in vary for symbol in expression(size).free_symbols}
+    return all(lies_in_order(sizes, steps, {s: size + more for s, size in told.items()}) for more in (0, *FURTHER))
+
+
+FURTHER = (1, 3, 10, 97)
+"""By how much sizes are others, at which a tensor that lies in order in the example must lie so, too."""
+
+
+def lies_in_order(sizes: Sequence[Any], steps: Sequence[Any], told: Mapping[Any, int]) -> bool:
+    """Whether a tensor of these sizes and strides, over symbols, lies in order where these are so large."""
+    wanted = 1
+    for size, step in zip(reversed(sizes), reversed(steps), strict=True):
+        size, step = (sympy.sympify(each).xreplace(told) for each in (size, step))
+        if size != 1 and step != wanted:
+            return False
+        wanted = wanted * size
+    return True

@@ -33,7 +33,13 @@ def facts_of(captured: Captured, sizes: Sizes, guards: Sequence[Guard]) -> tuple
         try:
             text = sizes.condition(guard.expr)
             kind = kind if all(symbol.is_integer for symbol in guard.expr.free_symbols) else "note"
-        except LoweringError:
+        except LoweringError as error:
+            if kind == "guard" and is_of_sizes(captured, guard):
+                raise LoweringError(
+                    f"a condition that the model sets its sizes is one that no program can ask for: {guard.text}",
+                    source=guard.source,
+                    hint="compute it of sizes by + - * // % and comparisons, or use capture='direct'",
+                ) from error
             found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
             continue
         found.setdefault((kind, text), Fact(kind, text, guard.source))
@@ -44,6 +50,12 @@ def facts_of(captured: Captured, sizes: Sizes, guards: Sequence[Guard]) -> tuple
     for each in captured.fixed:
         found[("static", each.what)] = Fact("static", str(each), each.source)
     return tuple(found.values())
+
+
+def is_of_sizes(captured: Captured, guard: Guard) -> bool:
+    """Whether a condition is about sizes that vary, and nothing else."""
+    symbols = getattr(guard.expr, "free_symbols", ())
+    return bool(symbols) and all(symbol.name in captured.dim_names for symbol in symbols)
 
 
 def lengths_of(captured: Captured) -> Iterator[tuple[str, int]]:

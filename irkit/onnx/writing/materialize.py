@@ -18,6 +18,13 @@ from irkit.onnx.writing.sizes import ONE, Sizes
 from irkit.ops.schemas import OPSET
 from irkit.support.uncollected import without_collector
 
+CHECK = "check"
+"""The role of a result that is true where a condition on data holds."""
+SIZED_BY_OPERANDS: Mapping[str, int] = {
+    "Range": 0, "NonZero": 0, "Unique": 0, "Compress": 1, "ConstantOfShape": 0,
+    **dict.fromkeys(("Reshape", "Expand", "Tile", "Slice", "Pad", "Resize", "OneHot", "TopK", "CenterCropPad"), 1),
+}  # fmt: skip
+"""Operators whose results have sizes that operands tell by what they hold, from which operand on."""
 ALLOWZERO = 14
 """The opset that lets Reshape take a 0 for a size of 0."""
 
@@ -34,7 +41,8 @@ def materialize_dims(graph: Graph, opset: int = OPSET) -> Graph:
     """
     if not has_vectors(graph):
         return graph
-    results = Sweep(Sizes(graph.params, graph.symbols, opset=opset), graph.symbols, opset).graph(graph)
+    asks = any(port.role == CHECK for port in graph.signature.results)
+    results = Sweep(Sizes(graph.params, graph.symbols, opset=opset), graph.symbols, opset, asks=asks).graph(graph)
     return graph.with_results(results)
 
 
@@ -46,12 +54,15 @@ def has_vectors(graph: Graph) -> bool:
 @attrs.define(eq=False)
 class Sweep:
     """One graph being rewritten, operands before users: `new` maps each old value to its new one, and `done` the bodies
-    of Calls, which all Calls share, by identity, with the sizes that they need from outside."""
+    of Calls, which all Calls share, by identity, with the sizes that they need from outside. Where the graph `asks`
+    whether sizes that data tells are others, `said` are the values whose types may say so before it is known."""
 
     sizes: Sizes
     ranges: Mapping[str, Range]
     opset: int = OPSET
     done: dict[int, tuple[Graph, tuple[Dim, ...]]] = attrs.field(factory=dict[int, tuple[Graph, tuple[Dim, ...]]])
+    asks: bool = False
+    said: set[Value | None] = attrs.field(factory=set["Value | None"])
     new: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     squeezed: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     targets: dict[Hashable, tuple[tuple[Dim, ...], bool]] = attrs.field(
@@ -69,7 +80,7 @@ class Sweep:
                 continue
             if not value.bodies and value.op != SHAPE_VECTOR and changed.isdisjoint(value.inputs):
                 new[value] = value
-                offer(value)
+                offer(value, self.says_more(value))
                 continue
             changed.add(value)
             if value.op == SHAPE_VECTOR:
@@ -78,8 +89,20 @@ class Sweep:
                     self.written(value, vectors)
                 continue
             made = new[value] = self.value(value, vectors)
-            offer(made)
+            offer(made, self.says_more(value))
         return tuple(new[r] for r in graph.results)
+
+    def says_more(self, value: Value) -> bool:
+        """Whether the type of a value may say of sizes that data tells what the graph asks: a condition that looked
+        there would hold always."""
+        if not self.asks:
+            return False
+        sized = value.op in SIZED_BY_OPERANDS and any(
+            v is not None and v.op not in (CONSTANT, SHAPE_VECTOR) for v in value.inputs[SIZED_BY_OPERANDS[value.op] :]
+        )
+        if sized or value.bodies or not self.said.isdisjoint(value.inputs):
+            self.said.add(value)
+        return value in self.said
 
     def vector(self, value: Value) -> tuple[Dim, ...]:
         """The dimensions of a ShapeVector, whose scalars are made known."""
@@ -160,7 +183,7 @@ class Sweep:
         fused = len(open_) == 1 and not all(positive[i] or unknown(meant[i]) for i in copies)
         if clear and not fused and all(positive[i] for i in open_):
             options.append((copied, False))
-        for k in open_:
+        for k in open_ if self.holds_as_many(shape, meant) else ():
             if all(known for i, known in enumerate(positive) if i != k):
                 options.append((tuple(-1 if i == k else d for i, d in enumerate(copied)), False))
         if not options or self.opset >= ALLOWZERO:
@@ -168,6 +191,24 @@ class Sweep:
         if all(type(d) is int for d in options[0][0]):
             return options[0]
         return min(options, key=lambda option: (self.sizes.cost(option[0]), option[1]))
+
+    def holds_as_many(self, shape: tuple[Dim, ...], meant: tuple[Dim, ...]) -> bool:
+        """Whether a tensor of some shape has as many elements as one of another, as far as the types can tell: where
+        sizes meet that data tells, this may be what the program has yet to find out, which a -1 would take for granted.
+        """
+        ours, theirs = self.of_data(shape), self.of_data(meant)
+        if ours is None or theirs is None or ours == theirs:
+            return True
+        if not ours > theirs and any(self.sizes.scalar(symbol) is None for symbol in theirs - ours):
+            return True  # nothing but this Reshape binds the symbol
+        return dims.same(dims.product(shape), dims.product(meant)) is True
+
+    def of_data(self, shape: tuple[Dim, ...]) -> set[Any] | None:
+        """The symbols of a shape that no parameter's type tells; None where one of them has no name."""
+        found = {symbol for d in shape if type(d) is not int for symbol in dims.symbols_of(d)}
+        if any(map(dims.is_fresh, found)):
+            return None
+        return {symbol for symbol in found if symbol.name not in self.sizes.told}
 
     # ------------------------------------------------------------------------------------------ bodies
 
@@ -190,7 +231,7 @@ class Sweep:
                 return own[size]
 
             inner = Sizes(body.params, self.ranges, need, opset=self.opset)
-            results.append(Sweep(inner, self.ranges, self.opset, self.done).graph(body))
+            results.append(Sweep(inner, self.ranges, self.opset, self.done, self.asks).graph(body))
         bodies = tuple(
             attrs.evolve(
                 body,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from irkit import dims
 from irkit.core.blobs import blob
 from irkit.core.ir import Value, constant
 from irkit.core.origins import NOWHERE, Origin
-from irkit.core.types import DType, Tensor
+from irkit.core.types import DType, Tensor, dims_of
 from irkit.dims import Dim, Range, reals, signs
 from irkit.dims.signs import extent
 from irkit.errors import SerializeError
@@ -70,14 +71,20 @@ class Sizes:
         self._scalars: dict[sympy.Symbol, Value] = {}
         self._vectors: dict[tuple[Dim, ...], Value] = {}
         self._shapes: dict[tuple[Value, int, int], Value] = {}
-        for value in params:
+        self._params = tuple(params)
+        for value in self._params:
             self._offer(value, self._outer)
 
     # ------------------------------------------------------------------------------------------ what there is
 
-    def offer(self, value: Value) -> None:
-        """Makes the shape of a value available."""
-        self._offer(value, self._inner)
+    @cached_property
+    def told(self) -> frozenset[str]:
+        """The names of the symbols that the types of parameters tell."""
+        return frozenset(s.name for value in self._params for d in dims_of(value.type) for s in dims.symbols_of(d))
+
+    def offer(self, value: Value, said: bool = False) -> None:
+        """Makes the shape of a value available; where that is only `said`, the sizes that no parameter tells."""
+        self._offer(value, self._inner, said)
 
     def bind(self, symbol: Any, scalar: Value) -> None:
         """Makes a symbol available that is the content of an integer scalar."""
@@ -87,9 +94,14 @@ class Sizes:
         """The scalar whose content a symbol is; None where there is none."""
         return self._scalars.get(symbol)
 
-    def _offer(self, value: Value, places: dict[Dim, list[tuple[Value, int]]]) -> None:
+    def _offer(self, value: Value, places: dict[Dim, list[tuple[Value, int]]], said: bool = False) -> None:
         type_ = value.type
         if id(type_) in self._full or type(type_) is not Tensor:
+            return
+        if said:
+            for axis, size in enumerate(type_.shape):
+                if any(symbol.name not in self.told for symbol in dims.symbols_of(size)):
+                    places.setdefault(size, []).append((value, axis))
             return
         seen = self._offered.get(type_.shape, 0)
         if seen >= PLACES:

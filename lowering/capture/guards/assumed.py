@@ -189,8 +189,16 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
         floats = recorded.is_floating_point() or recorded.is_complex() or type(size) is int
         yield from of_sizes(expression(size) >= 1) if not floats else ()
     elif name == "aten::bincount" and len(node.args) > 1 and isinstance(node.args[1], Node):
-        # Of nothing, torch counts in integers whatever the weights are.
-        yield from of_sizes(expression(recorded.shape[0]) >= 1) if is_dynamic(recorded) else ()
+        yield from weights_enough(node.args[1], recorded)
+
+
+def weights_enough(weights: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that there is a weight for each number that is counted, and some number: of nothing, torch counts
+    in integers whatever the weights are."""
+    yield from of_sizes(expression(recorded.shape[0]) >= 1) if is_dynamic(recorded) else ()
+    told = weights.meta.get("val")
+    if isinstance(told, torch.Tensor):
+        yield from of_sizes(sympy.Eq(expression(recorded.shape[0]), expression(told.shape[0])))
 
 
 def is_dynamic(recorded: torch.Tensor) -> bool:
@@ -284,9 +292,11 @@ def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The conditions that a dimension reaches as far as the place that is read, where that place depends on sizes."""
     index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else node.args[2]
-    if type(index) is int and index not in (0, -1):
-        size = expression(recorded.shape[node.args[1]])  # type: ignore[index]
-        yield from of_sizes(size >= (index + 1 if index > 0 else -index))
+    length: Any = expression(recorded.shape[node.args[1]])  # type: ignore[index]
+    if type(index) is int and any(is_unbacked(s.name) for s in length.free_symbols):
+        yield length >= (index + 1 if index >= 0 else -index)  # of what data tells torch need not say even that
+    elif type(index) is int and index not in (0, -1):
+        yield from of_sizes(length >= (index + 1 if index > 0 else -index))
     if isinstance(index, torch.SymInt):
         place, size = expression(index), expression(recorded.shape[node.args[1]])  # type: ignore[index]
         # Of an empty dimension torch does say that nothing can be taken.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from lowering.capture.patches.asked_texts import is_of_data
@@ -117,8 +118,27 @@ def is_truth(value: Any) -> bool:
 
 
 def as_number(value: Any) -> Any:
-    """A truth as the 0 or 1 that it is for the example, which is kept as a condition; others as they are."""
-    return int(value) if is_truth(value) else value
+    """A truth as the 0 or 1 that it is for the example, which is kept as a condition, and a number of a class of its
+    own (`enum.IntEnum`) as the plain one that it is: torch takes none for equal to it. Others as they are."""
+    if type(value) in PLAIN:
+        return value
+    if is_truth(value):
+        return int(value)
+    if isinstance(value, int | float) and not isinstance(value, np.generic | torch.SymInt | torch.SymFloat):
+        return (int.__int__ if isinstance(value, int) else float.__float__)(value)  # type: ignore[arg-type]
+    return value
+
+
+PLAIN = frozenset((int, float, torch.SymInt, torch.SymFloat))
+
+
+def beside_complex(own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`==` or `!=`, which Python answers of a complex number by its real part, where it has no other."""
+
+    def handed_on(number: Any, other: Any) -> Any:
+        return own(number, other.real if type(other) is complex and other.imag == 0 else other)
+
+    return handed_on
 
 
 def beside_truths(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,9 +223,10 @@ BESIDE_TRUTHS = (
         if name in vars(kind)
     ),
     *(
-        (kind, f"__{name}__", told_as_asked(beside_truths(vars(kind)[f"__{name}__"])))
+        (kind, f"__{name}__", told_as_asked(beside_complex(own) if name in ("eq", "ne") else own))
         for kind in NUMBERS
         for name in RELATIONS
+        for own in (beside_truths(vars(kind)[f"__{name}__"]),)
     ),
 )
 """What numbers have that vary, by class and name, truths beside them among what they take."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +21,7 @@ from lowering.capture.inputs.contents import Contents, changed_attributes, conta
 from lowering.capture.patches.replaced import Replaced, replaced_attributes
 from lowering.capture.patches.zero_questions import Heard
 from lowering.errors import CaptureError
-from lowering.records.torch_internals import LOGGER_OF_SIZES, export_tracing, symbolic_config
+from lowering.records.torch_internals import LOGGER_OF_SIZES, C, export_tracing, symbolic_config
 
 
 def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
@@ -28,13 +32,18 @@ def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
 
 @contextmanager
 def without_fast_path() -> Iterator[None]:
-    """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
+    """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels; a model that asks for
+    that itself is told what it was before, or what it has set since."""
+    fused = torch.backends.mha
+    flag = Flag(fused.get_fastpath_enabled, fused.set_fastpath_enabled)
+    fused.set_fastpath_enabled(False)
     try:
-        yield
+        with replaced_attributes(
+            (fused, "get_fastpath_enabled", flag.read), (fused, "set_fastpath_enabled", flag.write)
+        ):
+            yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+        fused.set_fastpath_enabled(flag.told)
 
 
 def without_questions_of_masks() -> Replaced:
@@ -88,27 +97,57 @@ def failing_quietly() -> Iterator[None]:
 def backends_told() -> Iterator[None]:
     """A block in which a model that asks whether cudnn or mkldnn is enabled is told what it was before torch.export
     switched both off, or what the model has set since."""
-    asked: list[Any] = [vars(type(each))["enabled"] for each in (torch.backends.cudnn, torch.backends.mkldnn)]
-    before = [(each.getter, each.setter) for each in asked]
-    told = [getter() for getter, _ in before]
-
-    def getter_of(place: int) -> Callable[[], bool]:
-        return lambda: told[place] or before[place][0]()
-
-    def setter_of(place: int) -> Callable[[bool], None]:
-        def set_to(value: bool) -> None:
-            told[place] = value
-            before[place][1](value)
-
-        return set_to
-
-    for place, each in enumerate(asked):
-        each.getter, each.setter = getter_of(place), setter_of(place)
+    props: list[Any] = [vars(type(each))["enabled"] for each in (torch.backends.cudnn, torch.backends.mkldnn)]
+    held = [(prop, prop.getter, prop.setter) for prop in props]
+    flags = [Flag(getter, setter) for _, getter, setter in held]
+    replaced: list[tuple[Any, str, Any]] = []
+    for prop, flag, name in zip(props, flags, ("cudnn", "mkldnn"), strict=True):
+        prop.getter, prop.setter = flag.read, flag.write
+        replaced += [(C, f"_get_{name}_enabled", flag.read), (C, f"_set_{name}_enabled", flag.write)]
     try:
-        yield
+        with replaced_attributes(*replaced):
+            yield
     finally:
-        for each, (getter, setter) in zip(asked, before, strict=True):
-            each.getter, each.setter = getter, setter
+        for prop, getter, setter in held:
+            prop.getter, prop.setter = getter, setter
+        for flag in flags:
+            flag.leave()
+
+
+class Flag:
+    """A setting of torch that a model reads and writes by itself, while torch has it as it needs it to trace."""
+
+    def __init__(self, getter: Callable[[], bool], setter: Callable[[bool], None]) -> None:
+        self.getter, self.setter = getter, setter
+        self.first = self.told = getter()
+
+    def read(self) -> bool:
+        """What it is: to torch's own code what it has set, to others what they have."""
+        return self.getter() if asked_by_torch() else self.told
+
+    def write(self, value: bool) -> None:
+        """Sets it, for whoever does."""
+        if asked_by_torch():
+            self.setter(value)
+        else:
+            self.told = value
+
+    def leave(self) -> None:
+        """Has it be what the model leaves."""
+        if self.told != self.first:
+            self.setter(self.told)
+
+
+def asked_by_torch() -> bool:
+    """Whether torch's own code asks for a flag, rather than what a model calls of torch.backends."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename.startswith((BACKENDS, CONTEXTS)) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(TORCH)
+
+
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+BACKENDS, CONTEXTS = f"{TORCH}backends{os.sep}", contextlib.__file__
 
 
 @contextmanager

@@ -98,7 +98,7 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "without_fast_path",
-        ("torch.backends.mha.set_fastpath_enabled",),
+        ("torch.backends.mha.set_fastpath_enabled", "torch.backends.mha.get_fastpath_enabled"),
         "fused kernels of nn.Transformer and nn.MultiheadAttention have no meaning but in torch",
         "2.13",
         lambda at: at.exports or at.deed == "comparison",

@@ -68,13 +68,15 @@ class Question:
 
     `symbols` are the names of torch's symbols of which one alone at 0 changes it; where none does, `together` are those
     that change it all at 0. `frame` is the line that asked. Of strides torch itself tells others than a CPU has where
-    there is nothing: no trace at 0 shows that, so that the question is `lasting`.
+    there is nothing: no trace at 0 shows that, so that the question is `lasting`; so is it that the sizes `apart` are
+    not 1, at which torch may tell others, too.
     """
 
     symbols: frozenset[str]
     together: frozenset[str]
     frame: traceback.FrameSummary | None
     lasting: bool = False
+    apart: tuple[Any, ...] = ()
 
 
 @attrs.frozen
@@ -122,7 +124,7 @@ def hear_questions(heard: Heard) -> Iterator[None]:
             method = whole_remainder(method, heard.raised) if name == "mod" else method
             setattr(SymNode, name, asks or divided(name in POWERS, method, heard.divisors))
         for name, method in layouts.items():
-            setattr(torch.Tensor, name, layout_asked(method, heard.questions, name == "stride"))
+            setattr(torch.Tensor, name, layout_asked(method, heard, name == "stride"))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
         yield
@@ -155,19 +157,46 @@ def overheard(name: str, method: Any, found: list[Question], known: set[Any]) ->
     return compare
 
 
-def layout_asked(method: Any, found: list[Question], lasting: bool) -> Any:
+def layout_asked(method: Any, heard: Heard, strides: bool) -> Any:
     """A question of a model about how a tensor lies, which notes that nothing lies otherwise: torch answers it, and
-    tells strides, by sizes that it takes for positive."""
+    tells strides, by sizes that it takes for positive, and for more than 1."""
 
     def asks(x: Any, *args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
         if type(x) is not torch.nn.Parameter and asking(frame) is frame:
-            sizes = [size.node.expr for size in x.shape if isinstance(size, torch.SymInt)]
-            symbols = frozenset(each.name for size in sizes for each in size.free_symbols)
-            found.extend([Question(symbols, frozenset(), user_frame(frame), lasting)] if symbols else ())
+            line = user_frame(frame)
+            symbols = frozenset(each.name for size in symbolic_sizes(x) for each in size.free_symbols)
+            apart = computed_sizes(x, heard, line) if strides else ()
+            if symbols or apart:
+                heard.questions.append(Question(symbols, frozenset(), line, strides, tuple(apart)))
         return method(x, *args, **kwargs)
 
     return asks
+
+
+def symbolic_sizes(x: torch.Tensor) -> list[Any]:
+    """torch's expressions for the sizes of a tensor that vary."""
+    return [size.node.expr for size in x.shape if isinstance(size, torch.SymInt)]
+
+
+def computed_sizes(x: torch.Tensor, heard: Heard, line: Any) -> list[Any]:
+    """The sizes that vary of what the model has computed, of which a tensor is, or is a view: torch tells strides of it
+    as a CPU lays it out where none is 1. Raises CaptureError, which is noted, where they are in another order than that
+    of its axes, as a CPU need not lay it out."""
+    whole = x if x._base is None else x._base
+    converter = getattr(getattr(whole, "fake_mode", None), "fake_tensor_converter", None)
+    if converter is None or any(each is whole for each in converter.meta_converter.tensor_memo.values()):
+        return []
+    wanted: Any = 1
+    for size, step in zip(reversed(whole.shape), reversed(whole.stride()), strict=True):
+        told = [each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (size, step)]
+        if told[0] != 1 and sympy.expand(told[1] - wanted) != 0:
+            what = "the model asks for the strides of what lies in another order than a CPU need lay it out"
+            error = CaptureError(what, source=line_at(line), hint="use capture='direct'")
+            heard.raised.append((error, line))
+            raise error
+        wanted = wanted * told[0]
+    return symbolic_sizes(whole)
 
 
 def answered(method: Any, found: list[tuple[Exception, traceback.FrameSummary | None]]) -> Any:

@@ -465,3 +465,31 @@ def test_links_between_many_tensors_of_one_memory_are_one_record(
         irkit.to_onnx(function, example, dynamic_shapes=(None, {0: "b"}), rewrite=True, capture="direct", widen=False)
         counts.append(len(told))
     assert 0 < counts[1] <= 2.2 * counts[0]
+
+
+def written_after_a_branch(x: Any, n: Any) -> Any:
+    y = x * 2
+    z = y[:1]
+    if y.sum() > 5:
+        if z.sum() > 3:
+            y = y + 1
+        y.add_(2)
+        y = y + 1
+    return y, z
+
+
+def written_where_a_branch_gave_it(x: Any, n: Any) -> Any:
+    y = x * 2
+    z = y.view(-1)
+    if y.sum() > 5:
+        if z.sum() > 3:
+            y = z.view(-1)
+        y.add_(2)
+    return y, z
+
+
+@pytest.mark.parametrize("function", [written_after_a_branch, written_where_a_branch_gave_it])
+def test_what_a_branch_in_a_branch_leaves_is_written_for_tensors_around_both(function: Any) -> None:
+    example = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([2, 1])
+    with pytest.raises(IrkitError, match="may share its memory with another tensor"):
+        irkit.to_onnx(function, example, rewrite=True, capture="direct")

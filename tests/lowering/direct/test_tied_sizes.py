@@ -114,3 +114,23 @@ def test_sizes_between_those_that_are_refused_are_taken() -> None:
 @pytest.mark.parametrize("seed", drawn("tied sizes", range(2000), 12, (1323, 1423, 2_390_087)))
 def test_random_conditions_on_two_sizes_are_right_or_refused(seed: int) -> None:
     assert tied_sizes.faults(seed) == []
+
+
+@pytest.mark.parametrize(
+    "then",
+    [lambda x: x.unfold(-2, 2, 1), lambda x: x.unfold(0, 3, 1), lambda x: F.avg_pool1d(x.t(), 2), lambda x: x[2] * 2],
+)
+def test_a_size_that_is_tied_to_two_others_is_asked_for_with_each(then: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.numel() == 0:
+            return x
+        return then(x.sin() if x.shape[0] >= y.shape[0] else x.cos())
+
+    program = irkit.to_onnx(model, (torch.randn(4, 4), torch.randn(4)), dynamic_shapes=(NM, {0: "p"}), capture="direct")
+    for n, m, p in itertools.product((0, 1, 2, 3, 5), (1, 3), range(4)):
+        given = torch.randn(n, m), torch.randn(p)
+        try:
+            found = program(*given)
+        except irkit.errors.IrkitError:
+            continue
+        torch.testing.assert_close(found, model(*given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import irkit
+from irkit.errors import IrkitError
 from lowering.capture.capture import capture
 from lowering.errors import CaptureError
 from lowering.fold.lower import lower_captured
@@ -404,3 +406,32 @@ def test_random_programs_refuse_what_eager_refuses(seed: int, caplog: Any) -> No
     tally: Counter[str] = Counter()
     assert list(conditions.faults(seed, tally, 8)) == []
     assert tally["both answer"] > 0
+
+
+@pytest.mark.parametrize("way", ["direct", "torch.export"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, k: torch.cat([x[x[:, 0] > 3], x[:2]], 1),
+        lambda x, k: torch.stack([x[x[:, 0] > 3], x[:2]]),
+        lambda x, k: x[x[:, 0] > 3].view(min(2, x.shape[0]), 3),
+        lambda x, k: torch.arange(k.item() * 3).view(x.shape[0], 3) + 0,
+        lambda x, k: torch.arange(k.item()) + torch.arange(x.shape[0]),
+        lambda x, k: x.view(k.item(), 3),
+    ],
+)
+def test_no_condition_looks_at_sizes_that_rest_on_it(function: Any, way: Any) -> None:
+    """A size was read off a value whose type says that the condition holds, so that it always did."""
+    x = torch.arange(12.0).reshape(4, 3)
+    program = irkit.to_onnx(function, (x, torch.tensor(4)), dynamic_shapes=({0: "n"}, {}), capture=way)
+    for n, k, least in itertools.product((1, 2, 3, 4, 5), (1, 2, 3, 4), (0.0, 2.5, 4.5)):
+        given = (torch.arange(3.0 * n).reshape(n, 3) + least, torch.tensor(k))
+        try:
+            expected = function(*given)
+        except RuntimeError:
+            expected = None
+        try:
+            found = program(*given)
+        except IrkitError:
+            continue
+        assert expected is not None and torch.equal(found, expected)

@@ -166,6 +166,40 @@ def test_a_model_that_asks_for_backends_is_told_what_eager_is(way: Any) -> None:
     assert torch.backends.cudnn.enabled and torch.backends.mkldnn.enabled
 
 
+def flags_told() -> list[bool]:
+    """Flags of torch.backends, as a model reads them."""
+    found = torch.backends
+    return [found.cudnn.enabled, found.cudnn.benchmark, found.mkldnn.enabled, found.mha.get_fastpath_enabled()]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "block",
+    [
+        lambda: torch.backends.cudnn.flags(enabled=False),
+        lambda: torch.backends.cudnn.flags(enabled=True, benchmark=True),
+        lambda: torch.backends.mkldnn.flags(enabled=False, allow_tf32=False),
+        lambda: torch.backends.mkldnn.flags(enabled=True, allow_tf32=False),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN:UserWarning")  # torch restores what it warns of
+def test_a_model_that_sets_flags_is_told_what_it_has_set(block: Callable[[], Any], way: Any) -> None:
+    def model(x: Tensor) -> Tensor:
+        told = flags_told()
+        with block():
+            told += flags_told()
+            with torch.backends.cudnn.flags(enabled=True):
+                told += flags_told()
+        fused = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(not fused)
+        told += flags_told()
+        torch.backends.mha.set_fastpath_enabled(fused)
+        return x + torch.tensor([float(each) for each in told + flags_told()])
+
+    x, before = torch.zeros(20), flags_told()
+    assert torch.equal(irkit.to_onnx(model, (x,), capture=way)(x), model(x)) and flags_told() == before
+
+
 BEFORE: dict[str, Callable[[Tensor], Any]] = {
     "an image that is resized": lambda x: torch.nn.functional.interpolate(x, scale_factor=2),
     "an image that is resized to its size": lambda x: torch.nn.functional.interpolate(x, size=x.shape[2:]),
