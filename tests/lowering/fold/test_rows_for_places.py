@@ -168,7 +168,7 @@ def test_a_model_that_asks_for_backends_is_told_what_eager_is(way: Any) -> None:
 
 def flags_told() -> list[bool]:
     """Flags of torch.backends, as a model reads them."""
-    found = torch.backends
+    found: Any = torch.backends
     return [found.cudnn.enabled, found.cudnn.benchmark, found.mkldnn.enabled, found.mha.get_fastpath_enabled()]
 
 
