@@ -363,7 +363,7 @@ def keeps_layout(
     if func is not torch.Tensor.contiguous:
         return False
     handle, plain = x.handle, not given and memory_format is torch.contiguous_format
-    by_chance = lie_by_chance((handle,), elsewhere(tracer))
+    by_chance = lie_by_chance((handle,), elsewhere(tracer), tracer.others)
     return by_chance or (plain and (not handle.twin.is_contiguous() or bool(handle.lenses and bent_sizes(handle))))
 
 

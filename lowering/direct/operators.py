@@ -94,7 +94,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
             return found
     tracer.asked.told.clear()
     handles = met.handles if met is not None else map(tracer.handle, tensors_in((args, tuple(kwargs.values()))))
-    chance = lie_by_chance(handles, elsewhere(tracer))
+    chance = lie_by_chance(handles, elsewhere(tracer), tracer.others)
     if info.quick and not chance and (info.lies_alike or all_in_order(tracer, (args, tuple(kwargs.values())))):
         found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
@@ -507,7 +507,7 @@ def laid_out(
     """How the results of an operator lie in memory that the run before a trial has met already; None where torch does
     not tell, or tells other sizes."""
     sizes = [[tracer.asked.hint(d) for d in value.shape] for value in results]
-    chance = lie_by_chance(met.handles, elsewhere(tracer))
+    chance = lie_by_chance(met.handles, elsewhere(tracer), tracer.others)
     if info.quick and not chance and (info.lies_alike or all(h.twin.is_contiguous() for h in met.handles)):
         given = [h.twin for h in met.handles] if info.lies_alike else ()
         twins: Any = of_elements(sizes[0], TORCH[results[0].dtype], given)

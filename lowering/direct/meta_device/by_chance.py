@@ -17,15 +17,29 @@ from lowering.direct.meta_device.results import is_in_order_by_chance, teller
 REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError, ValueError, DimensionError)
 
 
-def lie_by_chance(handles: Iterable[Any], at: Callable[[Any], Any]) -> bool:
-    """Whether some tensor lies in order by chance, and its sizes vary, or is known to lie otherwise at other sizes, as
-    `at` gives it."""
+def lie_by_chance(handles: Iterable[Any], at: Callable[[Any], Any], others: Mapping[str, int]) -> bool:
+    """Whether some tensor lies in order by chance, for an axis of one element that has more at `others`, or is known to
+    lie otherwise at other sizes, as `at` gives it."""
     for h in handles:
         if h.memory.elsewhere is not None:
             return True
-        if 1 in h.twin.shape and not dims.are_numbers(h.value.shape) and is_turned_elsewhere(h, at):
+        shape = h.twin.shape
+        if 1 not in shape:
+            continue
+        grows = any(size == 1 and has_more(dim, others) for dim, size in zip(h.value.shape, shape, strict=False))
+        if grows and is_turned_elsewhere(h, at):
             return True
     return False
+
+
+def has_more(dim: dims.Dim, others: Mapping[str, int]) -> bool:
+    """Whether an axis of one element has another number of them at other sizes of the names: where a run is made for a
+    size of 1, it has not. Of what data tells that is not known."""
+    if type(dim) is int:
+        return False
+    if not all(symbol.name in others for symbol in dims.symbols_of(dim)):
+        return True
+    return dims.evaluate(dim, others) != 1
 
 
 def is_turned_elsewhere(handle: Any, at: Callable[[Any], Any]) -> bool:
