@@ -15,6 +15,7 @@ from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.aten.reduction.ctc import are_labels, lengths_of
 from lowering.aten.reduction.loss import has_no_class, has_no_item
+from lowering.fold.asserted_places import PLACES, places_asserted
 from lowering.fold.scope import Check
 from lowering.records.sizes import is_unbacked
 from lowering.tensors import shaping
@@ -80,6 +81,15 @@ def asserted_conditions(
         yield from OF_NUMBERS[name](line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
         yield from divisor_asserted(args[1], line)
+
+
+def asserted_in_place(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any, line: str
+) -> Iterator[Check]:
+    """The conditions on the operands of an operator that stands for one which writes its first argument."""
+    if name in ASSERTING_IN_PLACE:
+        result = results[0] if isinstance(results, list | tuple) else results
+        yield from asserted_conditions(name, args, kwargs, result, line)
 
 
 def bounds_asserted(args: Sequence[Any], line: str) -> Iterator[Check]:
@@ -416,9 +426,10 @@ OF_NUMBERS: Mapping[str, Asserted] = MappingProxyType({
     **{f"aten::{name}": partial(probabilities_asserted, name) for name in ("bernoulli", "poisson", "multinomial")},
     **{f"aten::{name}": partial(spectrum_asserted, name) for name in SPECTRAL},
     "aten::binary_cross_entropy": of_loss, "aten::quantile": shares_asserted, "aten::nanquantile": shares_asserted,
+    **{name: partial(places_asserted, name) for name in PLACES},
     "aten::normal": deviations_asserted, "aten::histc": bins_asserted, "aten::histogram": edges_asserted,
 })  # fmt: skip
-"""What operators assert of numbers, by their names."""
+"""What operators assert of numbers and places, by their names."""
 
 ASSERTING = (
     DIVISIONS
@@ -431,3 +442,5 @@ ASSERTING = (
     | OF_NUMBERS.keys()
 )
 """The operators that assert something of what their operands hold."""
+ASSERTING_IN_PLACE = DIVISIONS | PLACES
+"""Those of them whose forms that write their first argument assert the same of it."""
