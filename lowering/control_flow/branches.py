@@ -23,7 +23,16 @@ from lowering.control_flow.bodies import (
 )
 from lowering.control_flow.ragged import GrowingList, followed_lists, longer_list, others_refused, twin_of
 from lowering.control_flow.rows import GrownList
-from lowering.control_flow.shared_memory import Left, link_results, linked_alike, memories_around, refuse_twice
+from lowering.control_flow.shared_memory import (
+    Left,
+    forget_as,
+    link_results,
+    linked_alike,
+    memories_around,
+    refuse_lost,
+    refuse_twice,
+    written_by_others,
+)
 from lowering.control_flow.values import (
     Grows,
     Mismatch,
@@ -70,6 +79,7 @@ class Branches(Carrier):
     kept: list[Written | None] = attrs.field(factory=list)
     left: list[list[Left]] = attrs.field(factory=list)
     most: dict[int, int] = attrs.field(factory=dict)
+    lost: list[Any] = attrs.field(factory=list)
     lists: Set[int] = frozenset()
 
     def run(self) -> Any:
@@ -96,6 +106,7 @@ class Branches(Carrier):
         for _ in range(TRIES):
             try:
                 self.left.clear()
+                self.lost.clear()
                 with undone([test, *self.operands.found]), set_aside(aside), others_refused(grown):
                     bodies = [self.body(place) for place in (0, 1)]
                     found = torch.ops.higher_order.cond(test, *bodies, self.operands.passed)
@@ -160,6 +171,7 @@ class Branches(Carrier):
         found = [copies.get(id(each), each) for each in found]
         every = [self.operands.outside(each, inside) for each in (*found, *contents, *after)]
         around = memories_around(*both)
+        self.lost += written_by_others(inside, self.operands.found)
         self.left.append(Left.every(self.every(), every, around))
         return every
 
@@ -216,6 +228,7 @@ class Branches(Carrier):
         for (holder, name), each in zip(self.attributes, self.kept, strict=True):
             set_attribute(holder, name, each, rebuilt(next(slots), tensors, partial(Undefined, name, ONE)))
         every = [*found, *contents, *(getattr(holder, name, None) for holder, name in self.attributes)]
+        forget_as(self.lost, refuse_lost)
         for left in self.left:
             link_results(left, every)
         return tuple(found) if self.names else found[0]

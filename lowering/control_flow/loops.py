@@ -49,7 +49,9 @@ from lowering.control_flow.shared_memory import (
     linked_alike,
     memories_of,
     origins_of,
+    refuse_lost,
     refuse_twice,
+    written_by_others,
 )
 from lowering.control_flow.truths import and_, not_
 from lowering.control_flow.values import (
@@ -391,6 +393,8 @@ class Loop(Carrier):
             with linked_alike([*inside, *held], [*self.operands.found, *first]):
                 found = list(step(*given[:count]))
             found += end_attributes(self.attributes, self.kept)
+        if written_by_others(inside, self.operands.found):
+            refuse_lost()
         for place, each in self.places.items():
             if place not in self.rows:
                 each.same.append(found[place] is each.copy)
@@ -524,6 +528,8 @@ class Loop(Carrier):
                     value = written.end(value)
                 elif place in self.wrote:
                     forget(written.original, name)
+            elif place in self.wrote and place < len(self.names):
+                forget(self.around[place], name)
             found.append(value)
         self.grow_lists(gained, found)
         count = len(self.names)

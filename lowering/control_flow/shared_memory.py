@@ -76,7 +76,11 @@ def refusal(what: str) -> Callable[[], None]:
 def forget(value: Any, name: str) -> None:
     """Says of a variable that a loop wrote in place, and then gave another tensor, that its own must not be read: how
     often it was written before that, only the rounds tell."""
-    own = refusal(name)
+    forget_as(value, refusal(name))
+
+
+def forget_as(value: Any, own: Callable[[], None]) -> None:
+    """Says of tensors that they must not be read, nor what may share their memory; `own` is what refuses that."""
     found = dict.fromkeys(memories_of([value]), own)
     met: set[tuple[Group, bool]] = set()
     for memory in tuple(found):
@@ -115,6 +119,22 @@ def linked_alike(inside: Sequence[Any], around: Sequence[Any]) -> Iterator[None]
             first.groups.remove(group)
         for first, ones in stand_ins.items():  # what a body in this one left and this one wrote was so around it
             first.stale += dict.fromkeys(each for one in ones for each in one.stale if each is not settle)
+
+
+def written_by_others(inside: Sequence[Any], around: Sequence[Any]) -> list[Any]:
+    """The tensors around a body whose stand-ins it wrote: by another name, since it writes copies of what it names."""
+    pairs = zip(inside, around, strict=True)
+    return [own for one, own in pairs if any(m.version or refuse_lost in m.stale for m in memories_of([one]))]
+
+
+def refuse_lost() -> None:
+    """Raises CaptureError where memory is read that a body wrote by another name than it has around that."""
+    raise CaptureError(
+        "a branch or a loop on data writes a tensor around it by another name or through a view, and it is read after "
+        "that",
+        source=user_line(),
+        hint="write it by its own name, y[:1] = y[:1] + 1 say, or write a copy: y.clone()",
+    )
 
 
 def link_element(element: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:

@@ -35,6 +35,7 @@ from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.arguments import call_arguments
+from lowering.fold.asserted_operands import asserted_in_place
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
@@ -86,6 +87,8 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         results = [tracer.read(tracer.handle(r)) for r in as_list(made.result)]
     else:
         results = as_list(made)
+    asserted = asserted_in_place(functional._schema.name, value_args, value_kwargs, results, tracer.line())
+    tracer.scope.checks.extend(asserted)
     own = [r.alias_info is None for r in func._schema.returns]
     if own and all(own):
         returned, results = results[: len(own)], results[len(own) :]

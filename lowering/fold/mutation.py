@@ -15,6 +15,7 @@ from irkit.dims import Dim
 from irkit.dims.algebra import any_fresh
 from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
+from lowering.fold.asserted_operands import asserted_in_place
 from lowering.fold.convert import convert
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import refuse_shared_elements
@@ -113,6 +114,7 @@ def call_inplace(scope: Scope, node: Node) -> None:
     if alone:
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
     results = convert(scope, node, functional, args, kwargs, None)
+    scope.checks.extend(asserted_in_place(functional._schema.name, args, kwargs, results, source_of(node)))
     several = results if isinstance(results, tuple | list) else (results,)
     if any(name.startswith("out") for name in names):
         for place, result in zip(written, several, strict=False):

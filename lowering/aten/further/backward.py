@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import const, op
+from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
@@ -18,7 +18,7 @@ from lowering.aten.pooling.pool import add_batch_axis, average_pooled, drop_batc
 from lowering.tensors.pieces import full, per_axis
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import axes as normalized
-from lowering.tensors.shaping import expand, flat, ints, iota, permute, reshape, slice_axis, unsqueeze
+from lowering.tensors.shaping import expand, flat, ints, iota, may_be_empty, permute, reshape, slice_axis, unsqueeze
 
 Mask = Sequence[bool]
 Gradients = tuple[Value | None, Value | None, Value | None]
@@ -285,5 +285,10 @@ def aten_native_group_norm_backward(
     of_input, of_weight, of_bias = norm_gradients(
         grad, grad if by is None else op.Mul(grad, by), h, spread, [2, 3], [0, 3], output_mask
     )
+    if of_weight is not None and may_be_empty(HxW):
+        # Each item has a mean, which is NaN where there is nothing to take it of, and makes the weight's gradient NaN.
+        sums = op.ReduceSum(op.Mul(grad, h), ints(3), keepdims=0)
+        of_nothing = op.Div(scalar(0, sums.dtype), cast(dim_scalar(HxW, input), sums.dtype))
+        of_weight = op.ReduceSum(op.Add(sums, of_nothing), ints(0), keepdims=0)
     first, second = (None if v is None else reshape(v, (C,)) for v in (of_weight, of_bias))
     return None if of_input is None else reshape(of_input, input.shape), first, second

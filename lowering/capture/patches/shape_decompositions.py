@@ -145,6 +145,8 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
     if not given:
         whole, weighed = torch.scalar_tensor(rows.shape[1], dtype=torch.int64), rows
         return covariances(rows, weighed, whole, whole - correction)
+    told = "cov: torch writes 0 into its input where one column is weighed, which no program does"
+    torch._check(len(given) == 2 or rows.shape[1] != 1, lambda: told)
     both = given[0] * given[1] if len(given) == 2 else given[0]
     whole = both.sum()
     torch.ops.aten._assert_async.msg(whole != 0, "cov: the weights do not add up to 0")

@@ -13,6 +13,8 @@ from torch import Tensor
 import irkit
 from irkit.errors import IrkitError
 from lowering.direct.tensors import Group
+from lowering.errors import CaptureError
+from tests.support.written_functions import function_of
 
 
 def appended_view_of_what_a_loop_writes(x: Tensor, n: Tensor) -> Any:
@@ -493,3 +495,61 @@ def test_what_a_branch_in_a_branch_leaves_is_written_for_tensors_around_both(fun
     example = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([2, 1])
     with pytest.raises(IrkitError, match="may share its memory with another tensor"):
         irkit.to_onnx(function, example, rewrite=True, capture="direct")
+
+
+LOST = {
+    "a part of another": ["if x.sum() > 3:", "    y = z[:1]", "    y.add_(1)"],
+    "a part with a name of its own": ["if x.sum() > 3:", "    w = z[:1]", "    w.add_(1)"],
+    "a part without a name": ["if x.sum() > 3:", "    z.view(-1).add_(1)"],
+    "the tensor itself": ["if x.sum() > 3:", "    y = z", "    y.add_(1)"],
+    "an element": ["ys = [z, x]", "if x.sum() > 3:", "    ys[0].add_(1)"],
+    "a branch in a branch": ["if x.sum() > 3:", "    if n[0] > 1:", "        w = z[:1]", "        w.add_(1)"],
+    "a loop": ["for k in n.tolist():", "    w = z[:1]", "    w.add_(k)"],
+    "a loop that reads it": ["for k in n.tolist():", "    y = y + z", "    w = z[:1]", "    w.add_(k)"],
+    "a branch in a loop that reads it": [
+        "for k in n.tolist():", "    y = y + z", "    if k > 1:", "        w = z[:1]", "        w.add_(k)",
+    ],
+    "what a loop carries": ["for k in n.tolist():", "    w = y.view(-1)", "    w.add_(1)", "    y = y * 2"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_a_body_writes_by_another_name_is_not_lost(name: str) -> None:
+    lines = ["y = x * 2", "z = y[:1]", *LOST[name], "return y, z"]
+    text = "def f(x, n):\n" + "".join(f"    {line}\n" for line in lines)
+    function = function_of(text, f"/fuzz/lost_{[*LOST].index(name)}.py", space={"torch": torch})
+    example = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([2, 1])
+    try:
+        program = irkit.to_onnx(function, example, dynamic_shapes=({0: "a"}, {0: "b"}), rewrite=True, capture="direct")
+    except CaptureError as error:
+        assert "by another name" in str(error) or "share its memory" in str(error)
+        return
+    for given in (example, (-example[0], example[1]), (torch.ones(2), torch.tensor([3]))):
+        torch.testing.assert_close(program(*given), function(*given))
+
+
+def a_part_within(x: Any, n: Any) -> Any:
+    y = x * 2
+    if x.sum() > 3:
+        w = y[:1]
+        w.add_(1)
+        y = y + w
+    return y
+
+
+def a_part_that_nothing_reads(x: Any, n: Any) -> Any:
+    y = x * 2
+    z = y * 1
+    if x.sum() > 3:
+        w = y[:1]
+        w.add_(1)
+        z = z + w
+    return z
+
+
+@pytest.mark.parametrize("function", [a_part_within, a_part_that_nothing_reads])
+def test_what_a_body_writes_by_another_name_is_read_in_it(function: Any) -> None:
+    example = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([2, 1])
+    program = irkit.to_onnx(function, example, rewrite=True, capture="direct")
+    for given in (example, (-example[0], example[1])):
+        torch.testing.assert_close(program(*given), function(*given))

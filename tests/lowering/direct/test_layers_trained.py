@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import irkit
+from irkit.errors import IrkitError
 from tests.support.draws import drawn
 
 
@@ -161,3 +162,34 @@ def test_a_step_trains_a_layer_by_batches_and_lengths_that_vary(name: str, optim
         found, state = program.run((x,), {}, state)
         # ONNX Runtime convolves in float32, and Adam divides by the root of small gradients
         torch.testing.assert_close(found, eager(x), rtol=1e-3, atol=1e-4)
+
+
+NORMS: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), 2), "LayerNorm": (lambda: nn.LayerNorm(7), 1),
+    "RMSNorm": (lambda: nn.RMSNorm(7), 1), "InstanceNorm1d": (lambda: nn.InstanceNorm1d(4, affine=True), 2),
+    "BatchNorm1d": (lambda: nn.BatchNorm1d(4), 2), "BatchNorm1d frozen": (lambda: nn.BatchNorm1d(4).eval(), 2),
+    "PReLU": (lambda: nn.PReLU(4), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NORMS)
+def test_a_step_by_nothing_gives_what_eager_gives_or_is_refused(name: str, kind: torch.dtype) -> None:
+    made, axis = NORMS[name]
+    net = made().to(kind)
+    twin = copy.deepcopy(net)
+    mine, eager = (step_of(each, torch.optim.SGD(each.parameters(), lr=0.1)) for each in (net, twin))
+    program = irkit.to_onnx(
+        mine, (torch.randn(3, 4, 7, dtype=kind),), dynamic_shapes=({0: "batch", axis: "length"},), capture="direct"
+    )
+    for batch, length in ((3, 0), (0, 7), (0, 0)):
+        sizes = [batch, 4, 7]
+        sizes[axis] = length
+        x = torch.zeros(sizes, dtype=kind)
+        before = copy.deepcopy(twin.state_dict())
+        try:
+            found, _ = program.run((x,), {}, None)
+        except IrkitError:
+            continue
+        torch.testing.assert_close(found, eager(x), equal_nan=True)
+        twin.load_state_dict(before)
