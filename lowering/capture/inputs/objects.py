@@ -419,8 +419,10 @@ def identity_noted(classes: Sequence[type], asked: Callable[[], None]) -> Iterat
     try:
         for cls in classes:
             for name in OF_MODULES if issubclass(cls, torch.nn.Module) else OF_TENSORS:
-                replaced.append((cls, name, vars(cls).get(name, ABSENT)))
-                setattr(cls, name, noting_call(getattr(cls, name), asked))
+                own = getattr(cls, name)
+                if own is not None:  # of what compares by its content, and is in no set
+                    replaced.append((cls, name, vars(cls).get(name, ABSENT)))
+                    setattr(cls, name, noting_call(own, asked))
         yield
     finally:
         for cls, name, before in reversed(replaced):
