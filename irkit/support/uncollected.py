@@ -28,38 +28,34 @@ def without_collector(function: Callable[P, R]) -> Callable[P, R]:
     more than a third of the time.
     """
 
-    @functools.wraps(function)
-    def paused(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not gc.isenabled():
-            return function(*args, **kwargs)
-        gc.disable()
-        held = PAUSED.set(True)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            PAUSED.reset(held)
-            gc.enable()
-
-    return paused
+    return switched(function, gc.isenabled, gc.disable, gc.enable)
 
 
 def with_collector(function: Callable[P, R]) -> Callable[P, R]:
     """The function, run with the cyclic collector as it was before `without_collector` paused it: what torch.export
     leaves are cycles, and they hold tensors."""
 
+    return switched(function, PAUSED.get, gc.enable, gc.disable)
+
+
+def switched(
+    function: Callable[P, R], wanted: Callable[[], bool], before: Callable[[], None], after: Callable[[], None]
+) -> Callable[P, R]:
+    """The function, run between two others where that is `wanted`: they pause the collector, or have it run again."""
+
     @functools.wraps(function)
-    def resumed(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not PAUSED.get():
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not wanted():
             return function(*args, **kwargs)
-        gc.enable()
-        held = PAUSED.set(False)
+        before()
+        held = PAUSED.set(not gc.isenabled())
         try:
             return function(*args, **kwargs)
         finally:
             PAUSED.reset(held)
-            gc.disable()
+            after()
 
-    return resumed
+    return run
 
 
 @contextmanager

@@ -144,17 +144,6 @@ class Level:
     failed: bool = False
     codes: Mapping[int, tuple[types.CodeType, Known]] = {}
 
-    def tells_which(self, judged: dict[int, tuple[types.CodeType, bool]]) -> bool:
-        """Whether something that ran in it may ask which of several equal modules it is, or which weight; `judged` has
-        what is known of codes by their identities."""
-        for identity, (code, known) in self.codes.items():
-            if identity not in judged:
-                judged[identity] = (code, code_tells_which(code, known))
-            if judged[identity][1]:
-                return True
-        held = (each for one in self.module.modules() for each in own_attributes(one).values())
-        return any(type(each) in CALLABLE and value_tells_which(each) for each in held)
-
     def place_of(self, mark: Mark) -> Number:
         """An attribute of the module or a child. Raises Unmatched for another's."""
         identity, name = mark.place
@@ -398,6 +387,17 @@ class Asking:
         """Notes that one of several equal modules, or a weight, is looked up, which tells which it is."""
         if not self.answering:
             self.fail()
+
+    def tells_which(self, level: Level) -> bool:
+        """Whether something that ran in a module may ask which of several equal ones it is, or which weight."""
+        judged = self.tracer.likes.judged
+        for identity, (code, known) in level.codes.items():
+            if identity not in judged:
+                judged[identity] = (code, code_tells_which(code, known))
+            if judged[identity][1]:
+                return True
+        held = (each for one in level.module.modules() for each in own_attributes(one).values())
+        return any(type(each) in CALLABLE and value_tells_which(each) for each in held)
 
     def asked_of(
         self, holder: Any, attribute: str, name: str, method: Callable[..., Any], args: Any, kwargs: Any

@@ -242,6 +242,21 @@ def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
     return masks[0] if len(masks) == 1 and isinstance(masks[0], Value) and masks[0].dtype is DType.BOOL else None
 
 
+def array_of_weight(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """NumPy's array of a tensor that is none of the traced, as torch gives it, which cannot be written: nobody would
+    notice. Raises LoweringError for one that the model writes, of which a later call has another."""
+    tensor = args[0]
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        memory, _, _ = tracer.lying(tensor)
+        written = tracer.is_written(tensor, tensor.untyped_storage()._cdata, id(tensor) in tracer.names)
+        if memory.version or memory.torn or memory.stale or written:
+            what = "the model reads a tensor by NumPy that it writes"
+            raise LoweringError(what, source=tracer.line(), hint="compute with torch what is to be read")
+        found = func(*args, **kwargs)
+    found.flags.writeable = False
+    return found
+
+
 def compute_nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """What computes nothing."""
 

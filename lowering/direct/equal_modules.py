@@ -193,7 +193,7 @@ class Calls(Asking):
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
         with self.noting(level):
             returned = forward(*args, **kwargs)
-        kept = level.failed or level.keeps_answers() or level.tells_which(self.likes.judged)
+        kept = level.failed or level.keeps_answers() or self.tells_which(level)
         if kept or self.left_something(level) or self.likes.differences(below, self.likes.of(module)) != frozenset():
             tries.append(None)
             return returned
@@ -437,7 +437,7 @@ class Calls(Asking):
         """Notes where a module gave something else than what was expected of it, or asked it."""
         call, index, pairs = found.call, Index({}, nameless=made_for_once(self.tracer), unknown=True), []
         alike = [form_of(ask) for ask in call.asks] == [form_of(ask) for ask in level.asks]
-        if not alike or level.failed or not level.standing.is_kept() or level.tells_which(self.likes.judged):
+        if not alike or level.failed or not level.standing.is_kept() or self.tells_which(level):
             self.tracer.unequal = True
             return
         given = [found.values[value] for value in (*call.inputs, *call.weights)]

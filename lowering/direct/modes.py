@@ -30,6 +30,7 @@ from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
 from lowering.direct.control import higher_order, scanned_over
 from lowering.direct.converting import info_of, on_twins
+from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
 from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.parts_taken import listed_parts
@@ -63,6 +64,7 @@ from lowering.records.torch_internals import views_by_their_functions
 
 LEAVING = {torch.Tensor.tolist: listed_parts, torch.Tensor.numpy: Array, torch.Tensor.__array__: refuse_numpy}
 """What gives the content of a tensor to Python or NumPy, and what stands for it."""
+ARRAYS = (torch.Tensor.numpy, torch.Tensor.__array__)
 READING = frozenset((
     *LEAVING, torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__dlpack__, torch.Tensor.untyped_storage,
 ))  # fmt: skip
@@ -290,7 +292,7 @@ class Functions(OfTracer, TorchFunctionMode):
             return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
             return set_to_itself(func, args, self.own.line)
-        if func in READING and (made := content_for_python(self.own, func, args[0])) is not None:
+        if func in READING and (made := content_for_python(self.own, func, args, kwargs or {})) is not None:
             return made
         if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):
             func, taken = torch.ops.aten.contiguous.default, is_taken_apart(args) or args[1:] or kwargs
@@ -339,13 +341,13 @@ def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) 
     return func(*args, **kwargs)
 
 
-def content_for_python(tracer: Tracer, func: Any, tensor: torch.Tensor) -> Any:
-    """What stands for the content of a traced tensor that Python asks for; None of a weight, which has it: it is noted
-    that its numbers were asked."""
-    if type(tensor) is Traced:
-        return LEAVING[func](tensor) if func in LEAVING else None
+def content_for_python(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What stands for the content of a traced tensor that Python asks for; of a weight NumPy's array of it, and None
+    for what torch gives: it is noted that its numbers were asked."""
+    if type(args[0]) is Traced:
+        return LEAVING[func](args[0]) if func in LEAVING else None
     tracer.effects["content"] += 1
-    return None
+    return array_of_weight(tracer, func, args, kwargs) if func in ARRAYS else None
 
 
 LAYOUT = (torch.Tensor.is_contiguous, torch.Tensor.contiguous, torch.Tensor.stride)

@@ -16,7 +16,7 @@ import attrs
 import torch
 
 from lowering.capture.inputs.containers import CONTAINERS, OWN, names_beside
-from lowering.capture.inputs.contents import Contents, Parts
+from lowering.capture.inputs.contents import Contents, Parts, modules_below
 
 SIMPLE = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
@@ -45,7 +45,7 @@ class Below:
     @classmethod
     def of(cls, module: torch.nn.Module) -> Below:
         """A module as it stands."""
-        parts = in_order(module)
+        parts = [each for _, each in modules_below(module)]
         own = [own_attributes(each) for each in parts]
         contents = Contents.of(containers_in(parts, own))
         state = tuple(map(state_of, own))
@@ -120,7 +120,8 @@ def likes_of(given: Parts, tells: Callable[[type], bool]) -> Likes:
     modules = [each for _, each in given.modules]
     children = [child for each in modules for child in each._modules.values() if child is not None]
     shared = len(children) >= len(modules)  # some are the children of two
-    classes = {kind: looks_into_itself(kind) or tells(kind) for kind in set(map(type, modules))}
+    kinds = Counter(map(type, modules))
+    classes = {kind: looks_into_itself(kind) or (count > 1 and tells(kind)) for kind, count in kinds.items()}
     numbers: dict[Any, int] = {}
     found: dict[int, int] = {}
 
@@ -136,8 +137,8 @@ def likes_of(given: Parts, tells: Callable[[type], bool]) -> Likes:
     often = Counter(several.values())
     chosen = [each for each, number in several.items() if often[number] > 1]
     parts = parts_of(chosen)
-    kinds = list(dict.fromkeys(map(type, parts)))
-    return Likes({id(each): several[each] for each in chosen}, chosen, kinds, different(parts))
+    below = list(dict.fromkeys(map(type, parts)))
+    return Likes({id(each): several[each] for each in chosen}, chosen, below, different(parts))
 
 
 def parts_of(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
@@ -149,19 +150,6 @@ def parts_of(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
         if id(each) not in found:
             found[id(each)] = each
             pending += [child for child in each._modules.values() if child is not None]
-    return list(found.values())
-
-
-def in_order(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """A module and its children, each once, in the order of `named_modules`."""
-    found: dict[int, torch.nn.Module] = {}
-    pending = [module]
-    while pending:
-        each = pending.pop()
-        if id(each) not in found:
-            found[id(each)] = each
-            if each._modules:
-                pending += [child for child in reversed(each._modules.values()) if child is not None]
     return list(found.values())
 
 

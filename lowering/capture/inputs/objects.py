@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import itertools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -343,11 +344,10 @@ def tells_apart(code: types.CodeType, known: Known) -> bool:
     return False
 
 
-@lru_cache(maxsize=1 << 10)
 def tells_which(cls: type) -> bool:
     """Whether modules of a class may ask which of several equal ones they are in a way that is noticed by nobody: the
     `id` of something, where its memory lies, or whether it is another object that is no class, None or such."""
-    return any(function_tells_which(each) for each in functions_called((cls,)))
+    return any(function_tells_which(each) for each in reached_from(functions_of((cls,))))  # as they are now
 
 
 def value_tells_which(held: Any) -> bool:
@@ -371,11 +371,16 @@ def code_tells_which(code: types.CodeType, known: Known) -> bool:
 def function_tells_which(function: types.FunctionType) -> bool:
     """The same of a function alone."""
     known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": variables_around(function)}
-    return asks_which(function.__code__, known)
+    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    return any(map(is_telling, given)) or asks_which(function.__code__, known)
 
 
 def asks_which(code: types.CodeType, known: Known) -> bool:
     """The same of a code, and those inside it, alone."""
+    if any(is_telling(known["LOAD_GLOBAL"].get(name)) for name in globals_read(code)):
+        return True
+    if any(map(is_telling, known["LOAD_DEREF"].values())):
+        return True
     always, compared = asked_of_identity(code)
     return always or not all(
         isinstance(known.get(step, {}).get(name, ABSENT), NEVER_MODULES) for step, name in compared
@@ -401,9 +406,19 @@ def asked_of_identity(code: types.CodeType) -> tuple[bool, tuple[tuple[str, Any]
 READING = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD")
 TELLING = frozenset((
     "id", "is_", "is_not", "untyped_storage", "storage", "_cdata", "is_set_to", "_version", "grad", "_getframe",
+    "__hash__", "__eq__", "__repr__", "ctypes", "__array_interface__",
     "currentframe", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
 ))  # fmt: skip
 """Names of what tells a module or a weight from an equal one, or by whom it is called."""
+TELLING_FUNCTIONS = (id, operator.is_, operator.is_not, sys._getframe, inspect.currentframe, inspect.stack)
+"""Functions that do, by whatever name."""
+
+
+def is_telling(held: Any) -> bool:
+    """Whether something is one of those functions."""
+    return any(held is each for each in TELLING_FUNCTIONS)
+
+
 NEVER_MODULES = (
     *SIMPLE, type(Ellipsis), type(NotImplemented), type, types.FunctionType, types.BuiltinFunctionType,
     types.ModuleType, Enum,

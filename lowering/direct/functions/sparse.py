@@ -25,6 +25,7 @@ def product(one: Any, other: Any) -> Any:
     """one @ other, of which one is sparse: what the sparse one does not hold adds nothing, of infinities, too."""
     if is_sparse(one) is is_sparse(other) or one.dim() != 2 or other.dim() not in (1, 2):
         return None
+    require_type(one, other)
     if is_sparse(other):
         turned = product(other.transpose(0, 1), one.t()) if other.dim() == 2 else None
         return None if turned is None else turned.t()
@@ -44,10 +45,21 @@ def content_of(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.
         return rows.clone(), columns.clone(), numbers.clone()
 
 
+def require_type(one: torch.Tensor, other: torch.Tensor) -> None:
+    """Raises RuntimeError, as torch does, for tensors of other element types."""
+    torch._check(one.dtype is other.dtype, lambda: f"expected one element type, and got {one.dtype} and {other.dtype}")
+
+
 def sum_and_product(start: torch.Tensor, one: Any, other: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * start + alpha * (one @ other)"""
+    """beta * start + alpha * (one @ other), of which torch does not look at the start where beta is 0."""
     found = product(one, other)
-    return None if found is None else start * beta + found * alpha
+    if found is None:
+        return None
+    require_type(start, found)
+    wide, whole = start.expand(found.shape), found * alpha
+    scaled = whole if beta == 0 else wide * beta + whole
+    require_type(scaled, found)
+    return scaled
 
 
 ATEN = torch.ops.aten

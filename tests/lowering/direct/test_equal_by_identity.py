@@ -61,6 +61,12 @@ CASES = {
     "a weak dict": Case("y = y * WEAK.get(self, 1)", one="WEAK[one] = 2"),
     "a hash": twice("hash(self) in SET", one="SET.add(hash(one))"),
     "an id": twice("id(self) in SET", one="SET.add(id(one))"),
+    "an id by another name": twice("number_of(self) in SET", one="SET.add(id(one))"),
+    "an id by default": twice("by_default(self) in SET", one="SET.add(id(one))"),
+    "the hash of any object": twice("object.__hash__(self) in SET", one="SET.add(object.__hash__(one))"),
+    "the text of any object": twice("object.__repr__(self) in SET", one="SET.add(object.__repr__(one))"),
+    "an address by NumPy": twice("self.c.numpy().ctypes.data in SET", one="SET.add(one.c.numpy().ctypes.data)"),
+    "numbers by NumPy": twice("self.c.numpy()[0] == 7", one="one.c[0] = 7"),
     "it": twice("self is DICT.get('one')", one="DICT['one'] = one"),
     "a child": twice("self.a in SET", one="SET.add(one.a)"),
     "a weight": twice("self.a.weight in SET", one="SET.add(one.a.weight)"),
@@ -110,9 +116,10 @@ def model_of(case: Case) -> torch.nn.Module:
     known: dict[str, Any] = {
         "torch": torch, "sys": sys, "SET": set(), "DICT": {}, "LIST": [], "WEAK": weakref.WeakKeyDictionary(),
         "CONTEXT": contextvars.ContextVar("number", default=0), "caller_has": caller_has, "write_often": write_often,
-        "__name__": "models_of_tests",
+        "number_of": id, "__name__": "models_of_tests",
     }  # fmt: skip
     exec("def by_id(it, y):\n    return y * 2 if id(it) in SET else y\nTABLE = {'by id': by_id}", known)
+    exec("def by_default(it, number=id):\n    return number(it)", known)
     exec(SOURCE.format(line=case.line, more=case.more, before=case.before), known)
     torch.manual_seed(0)
     model = known["Model"]()

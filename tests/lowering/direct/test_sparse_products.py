@@ -115,3 +115,31 @@ def test_a_matrix_that_the_model_computes_is_refused_by_name(model: Any) -> None
     with pytest.raises(irkit.IrkitError, match="sparse") as told:
         irkit.to_onnx(model, (torch.randn(4, 5),), capture="direct")
     assert "index_add" in told.value.hint
+
+
+@pytest.mark.parametrize("beta", [0, 0.5])
+def test_a_start_of_factor_0_is_not_looked_at(beta: float) -> None:
+    matrix = torch.tensor([[0.0, 1, 0], [2, 0, 3]]).to_sparse()
+
+    def model(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(start, matrix, x, beta=beta)
+
+    given = (torch.randn(3, 4), torch.full((2, 4), torch.nan))
+    program = irkit.to_onnx(model, given, capture="direct")
+    torch.testing.assert_close(program(*given), model(*given), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+@pytest.mark.parametrize("way", ["mm", "addmm"])
+def test_factors_of_other_types_are_refused(dtype: torch.dtype, way: str) -> None:
+    matrix = torch.tensor([[0.0, 1, 0], [2, 0, 3]]).to_sparse()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if way == "mm":
+            return torch.mm(matrix, x)
+        return torch.addmm(torch.ones(2, 4, dtype=dtype), matrix, x.float())
+
+    with pytest.raises(RuntimeError):
+        model(torch.ones(3, 4, dtype=dtype))
+    with pytest.raises(irkit.errors.IrkitError):
+        irkit.to_onnx(model, (torch.ones(3, 4, dtype=dtype),), capture="direct")
