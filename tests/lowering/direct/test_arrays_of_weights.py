@@ -15,6 +15,8 @@ from irkit.errors import IrkitError
 class Holding(torch.nn.Module):
     """A model that reads its buffer by NumPy."""
 
+    held: torch.Tensor
+
     def __init__(self, read: Any) -> None:
         super().__init__()
         self.register_buffer("held", torch.tensor([7.0, 0.5, 0.25]))
