@@ -412,7 +412,7 @@ def rebind_gradients(
     identities of those that it drops. Where it leaves none at all, having used what it found, which is `spent`, the
     next call begins with zeros."""
     found: set[int] = set()
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         for parameter, total in sums:
             if parameter.grad is not None and parameter.grad is not total:
                 rebind(tracer, tracer.handle(total).memory.name, total, parameter.grad)

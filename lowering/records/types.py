@@ -129,12 +129,11 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 def seen_array(tensor: torch.Tensor) -> np.ndarray:
     """The numpy array over the memory of a tensor that numpy can see as it is, and that has no gradient."""
-    with torch._C.DisableTorchFunction():  # while a model runs, what it reads by NumPy itself is told apart from this
-        plain = as_pairs(tensor) if tensor.dtype is torch.complex32 else tensor
-        if plain.dtype in _VIEWED:
-            through, target = _VIEWED[plain.dtype]
-            return plain.contiguous().view(through).numpy().view(target)
-        return plain.numpy()
+    plain = as_pairs(tensor) if tensor.dtype is torch.complex32 else tensor
+    if plain.dtype in _VIEWED:
+        through, target = _VIEWED[plain.dtype]
+        return plain.contiguous().view(through).numpy().view(target)
+    return plain.numpy()
 
 
 def is_type(expected: Any) -> bool:
