@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -24,12 +24,14 @@ from lowering.tensors.complex_pairs import PAIR
 class Examples:
     """Values with what they hold for the example, each computed when it is first asked for.
 
-    `hints` has the number of each symbol of the sizes. `later` has for parameters of bodies the value that they stand
-    for, and whether they stand for its first element only. `kernels` compute what irkit has no kernel for, by name.
+    `hints` has the number of each symbol of the sizes. `given` tells what inputs hold, `later` has for parameters of
+    bodies the value that they stand for, and whether they stand for its first element only. `kernels` compute what
+    irkit has no kernel for, by name.
     """
 
     hints: Mapping[str, int]
     known: dict[Value, Any] = attrs.field(factory=dict)
+    given: dict[Value, Callable[[], np.ndarray]] = attrs.field(factory=dict)
     later: dict[Value, tuple[Value, bool]] = attrs.field(factory=dict)
     kernels: Mapping[str, Kernel] = {}
 
@@ -39,6 +41,9 @@ class Examples:
         binding = Binding(outer=dict(self.hints))
         with np.errstate(all="ignore"):
             for each in walk.post_order((value,), stop=self.known.__contains__):
+                if each in self.given:
+                    self.known[each] = self.given[each]()
+                    continue
                 if each in self.later:
                     whole, first = self.later[each]
                     self.known[each] = self.of(whole)[0] if first else self.of(whole)
@@ -60,7 +65,7 @@ def is_quickly_told(value: Value, examples: Examples) -> bool:
     pending = [value]
     while pending:
         each = pending.pop()
-        if each in seen or each in examples.known:
+        if each in seen or each in examples.known or each in examples.given:
             continue
         seen.add(each)
         sizes, blob = each.shape if isinstance(each.type, Tensor) else (), each.blob

@@ -20,6 +20,7 @@ from irkit.core.ir import Port
 from irkit.dims import Range
 from irkit.dims.algebra import line_of
 from irkit.errors import DimensionError
+from irkit.support.once import once
 from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.calls import Call, bind, named_leaves, rename_leaves
 from lowering.capture.inputs.contents import Parts
@@ -92,7 +93,7 @@ def nothing_around(*_: Any) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Request:
     """A model and its example call.
 
@@ -128,10 +129,18 @@ class Request:
     as_eager: bool = False
     around: Callable[..., AbstractContextManager[None]] = nothing_around
 
+    @once
+    def held(self) -> Mapping[str, np.ndarray]:
+        """What the example holds at its own sizes, by the names of leaves; complex numbers as pairs."""
+        return {
+            leaf.name: numbers_of(leaf.value)
+            for leaf, shape in zip(self.leaves, self.shapes, strict=True)
+            if shape is not None
+        }
+
     def numbers_held(self, params: Iterable[tuple[Port, Any]]) -> list[np.ndarray]:
         """What the example, at its own sizes, holds for some inputs."""
-        values = {leaf.name: leaf.value for leaf in self.leaves}
-        return [numbers_of(values[port.name]) for port, _ in params]
+        return [self.held[port.name] for port, _ in params]
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""
@@ -190,28 +199,63 @@ class Request:
         return f"the dimension {name!r}"
 
     def examples(self, sizes: Mapping[str, int]) -> list[Any]:
-        """The example leaves at other sizes of the names: cut off, or with their last row repeated."""
+        """The example leaves at other sizes of the names: cut off, or with their last row repeated. Of tensors that lie
+        alike, as the parts of a cache do, the first is made so, and the others are `Resized`."""
         if sizes == self.hints:
             return [leaf.value for leaf in self.leaves]
         return list(self._resized(sizes))
 
     def _resized(self, sizes: Mapping[str, int]) -> Iterator[Any]:
-        known: dict[Any, int] = {}
-        rows = cache(repeated_rows)  # all parts of a cache have the same
+        known: dict[int, int] = {}
+        made: dict[Any, torch.Tensor] = {}
+        rows = cache(repeated_rows)
 
         def number(dim: Any) -> int:
-            if dim not in known:
-                known[dim] = dims.evaluate(dim, sizes)
-            return known[dim]
+            if type(dim) is int:
+                return dim
+            if id(dim) not in known:  # the shapes keep it alive
+                known[id(dim)] = dims.evaluate(dim, sizes)
+            return known[id(dim)]
 
         for leaf, shape in zip(self.leaves, self.shapes, strict=True):
             value = leaf.value
-            if isinstance(value, torch.Tensor):
-                for axis, dim in enumerate(shape):
-                    value = value if type(dim) is int else stretch_axis(value, axis, number(dim), rows)
-            elif shape is not None:
-                value = number(shape)
-            yield value
+            if not isinstance(value, torch.Tensor):
+                yield value if shape is None else number(shape)
+                continue
+            there = tuple(map(number, shape))
+            key = (value.shape, value.stride(), value.dtype, value.device, there)
+            if value.shape == there:
+                yield value
+            elif key in made:
+                yield Resized(there, made[key])
+            else:
+                made[key] = stretched(value, there, rows)
+                yield made[key]
+
+
+@attrs.frozen(eq=False)
+class Resized:
+    """A tensor of the example at other `sizes`, which lies as `like` does; torch makes it for nobody."""
+
+    sizes: tuple[int, ...]
+    like: torch.Tensor
+
+
+def stretched_numbers(numbers: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The numbers of a tensor at other sizes, as `stretched` makes it; complex ones are pairs."""
+    for axis, size in enumerate(sizes):
+        there = numbers.shape[axis]
+        if not there and size:
+            return np.zeros((*sizes, *numbers.shape[len(sizes) :]), numbers.dtype)
+        numbers = numbers if there == size else numbers.take(np.minimum(np.arange(size), there - 1), axis)
+    return numbers
+
+
+def stretched(tensor: torch.Tensor, sizes: Sequence[int], rows: Callable[..., torch.Tensor]) -> torch.Tensor:
+    """A tensor at other sizes."""
+    for axis, size in enumerate(sizes):
+        tensor = stretch_axis(tensor, axis, size, rows)
+    return tensor
 
 
 def request_of(

@@ -44,7 +44,7 @@ from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
-from lowering.direct.request import Request
+from lowering.direct.request import Request, Resized, stretched_numbers
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
@@ -66,7 +66,7 @@ from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.fold.simplified_sizes import relying_on, settled_values
 from lowering.records.disguised_lists import Disguised, undisguise
 from lowering.records.pytrees import Definitions, Registrations, definitions
-from lowering.records.types import DTYPES, array_of, as_pairs
+from lowering.records.types import DTYPES
 from lowering.records.wide_sizes import with_wide_sizes
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import truth
@@ -174,7 +174,7 @@ def run_once(
     tracer.likes, asked = likes, tracer.asked
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)
-    tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
+    tracer.present = any(isinstance(leaf.value, torch.Tensor) and not leaf.value.is_meta for leaf in request.leaves)
     with torch.set_grad_enabled(training.records):
         inputs = inputs_of(tracer, request, examples, before, training.records)
     with ExitStack() as blocks:
@@ -281,13 +281,19 @@ def inputs_of(
     of the run before, in a trial. Where gradients are recorded, those tensors get some that do in the example."""
     found = Inputs([], [], [])
     made = iter([]) if before is None else iter(value for _, value in before.params)
-    types: dict[Tensor, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
+    types: dict[Any, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
-        if isinstance(value, torch.Tensor):
-            refuse_layout(value)
-            type_ = Tensor(DTYPES[value.dtype], shape)
-            type_ = types.setdefault(type_, type_)
-            given = parameter(tracer, found, leaf.name, value, type_, next(made, None))
+        if isinstance(value, torch.Tensor | Resized):
+            laid = value.like if type(value) is Resized else value
+            refuse_layout(laid)
+            key = (laid.dtype, shape)
+            type_ = types.get(key) or types.setdefault(key, Tensor(DTYPES[laid.dtype], shape))
+            given = parameter(tracer, found, leaf.name, laid, type_, next(made, None))
+            numbers, made_of = request.held[leaf.name], found.params[-1][1]
+            if laid is leaf.value:
+                tracer.examples.known[made_of] = numbers
+            else:
+                tracer.examples.given[made_of] = partial(stretched_numbers, numbers, tuple(laid.shape))
             found.given.append(given.requires_grad_() if records and leaf.value.requires_grad else given)
         elif shape is not None and type(shape) is not int:
             scalar = next(made, param(Tensor(DType.INT64, ())))
@@ -301,19 +307,18 @@ def inputs_of(
 
 
 def parameter(
-    tracer: Tracer, found: Inputs, name: str, example: torch.Tensor, type_: Tensor, made: Value | None
+    tracer: Tracer, found: Inputs, name: str, laid: torch.Tensor, type_: Tensor, made: Value | None
 ) -> Traced:
-    """A traced tensor over a parameter of the graph, a new one or one `made` before; a complex one comes in as pairs of
-    real numbers."""
+    """A traced tensor over a parameter of the graph, a new one or one `made` before, which lies as another does; a
+    complex one comes in as pairs of real numbers."""
     made = param(boundary_type(type_)) if made is None else made
     found.params.append((Port(name), made))
-    tracer.examples.known[made] = array_of(as_pairs(example) if type_.dtype.is_complex else example)
     value = made
     if type_.dtype.is_complex:
         found.complex_names.append(name)
         where = Origin(node=name, target="complex")
         value = pair(*(part.with_origin(where) for part in parts(from_real(made)))).with_origin(where)
-    twin = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
+    twin = torch.empty_strided(laid.shape, laid.stride(), dtype=laid.dtype, device="meta")
     return tracer.shown(Handle(twin, Memory(value, name, twin=twin), (), value, 0, name))
 
 

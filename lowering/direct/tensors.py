@@ -348,7 +348,7 @@ class Layouts:
         """Has the memories of a run that is over, and those from `outside`, forget what a write would ask: tensors that
         may share one know each other by that, and would wait for the collector, with all that they are computed of."""
         for memory in (*(found() for found in self.memories), *outside):
-            if memory is not None:
+            if memory is not None and (memory.doubtful or memory.groups or memory.stale):
                 memory.doubtful, memory.groups, memory.stale = [], [], []
 
 

@@ -569,7 +569,7 @@ def numbers_agree(
     graph: Graph, other: Graph, at: Run, there: Lowered, moved: Iterable[Sizes], telling: Sequence[int]
 ) -> bool:
     """Whether two graphs give the same numbers for the leaves and the state of a run, and at the sizes of `moved`."""
-    known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
+    known = [at.tracer.examples.of(value) for _, value in at.inputs.params]
     held = at.request.numbers_held(at.inputs.params)
     fits = len(there.initial_state) + len(known) == len(graph.params) == len(other.params)
     return fits and same_numbers(graph, other, known, moved, there.initial_state.values(), telling, held)

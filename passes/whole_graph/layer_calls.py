@@ -15,7 +15,7 @@ import attrs
 
 from irkit.core import walk
 from irkit.core.ir import Graph, Value, item, param, vertex
-from irkit.core.types import Tuple, dims_of
+from irkit.core.types import Tuple, Type, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, SHAPE_VECTOR
 from irkit.dims import symbols_of
 from irkit.rewriting.firings import Told
@@ -220,10 +220,9 @@ def called(
             bodies[id(alike)] = Body.of(alike, sorted(used[id(alike)]))
         body = bodies[id(alike)]
         operands = tuple([new[seen[x]] for x in body.given])
-        types, first = tuple([x.type for x in body.results]), seen[body.results[0]]
-        kind = types[0] if len(types) == 1 else Tuple(types)
-        whole = vertex(CALL, operands, ((LAYER, node),), (body.graph,), kind, first.origin)
-        if len(types) == 1:
+        first = seen[body.results[0]]
+        whole = vertex(CALL, operands, ((LAYER, node),), (body.graph,), body.type, first.origin)
+        if len(body.results) == 1:
             new[first] = whole
         else:
             new.update({seen[x]: item(whole, i).with_origin(seen[x].origin) for i, x in enumerate(body.results)})
@@ -233,11 +232,13 @@ def called(
 @attrs.frozen(eq=False)
 class Body:
     """What the first of some layers computes as a graph: what stands for its parameters, in the order in which they are
-    met from the results on, as all values of graphs stand, and those of its results that are used."""
+    met from the results on, as all values of graphs stand, and those of its results that are used; and the type of a
+    call of it."""
 
     graph: Graph
     given: Sequence[Value]
     results: Sequence[Value]
+    type: Type
 
     @classmethod
     def of(cls, alike: Alike, used: Sequence[int]) -> Body:
@@ -248,7 +249,9 @@ class Body:
         known = {made: x for x, made in new.items()}
         inner = tuple([built[x] for x in results])
         params = tuple([value for value in walk.post_order(inner) if value in known])
-        return cls(Graph(params, inner), [known[each] for each in params], results)
+        types = tuple([x.type for x in results])
+        kind = types[0] if len(types) == 1 else Tuple(types)
+        return cls(Graph(params, inner), [known[each] for each in params], results, kind)
 
 
 # ---------------------------------------------------------------------------------------------- written out
