@@ -111,6 +111,12 @@ def calling_files() -> set[str]:
     frame, found = sys._getframe(2), set[str]()
     for _ in range(ASKERS):
         if frame is not None:
-            found.add(Path(frame.f_code.co_filename).as_posix())
+            found.add(posix_path(frame.f_code.co_filename))
             frame = frame.f_back
     return found
+
+
+@lru_cache(maxsize=1 << 12)
+def posix_path(file: str) -> str:
+    """The path of a file with slashes, on any system."""
+    return Path(file).as_posix()
