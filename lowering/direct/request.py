@@ -199,8 +199,8 @@ class Request:
         return f"the dimension {name!r}"
 
     def examples(self, sizes: Mapping[str, int]) -> list[Any]:
-        """The example leaves at other sizes of the names: cut off, or with their last row repeated. Of tensors that lie
-        alike, as the parts of a cache do, the first is made so, and the others are `Resized`."""
+        """The example leaves at other sizes of the names: cut off, or with their last row repeated. Tensors that lie
+        alike, as the parts of a cache do, are the first of them there: `stretched_numbers` tells what each holds."""
         if sizes == self.hints:
             return [leaf.value for leaf in self.leaves]
         return list(self._resized(sizes))
@@ -226,19 +226,10 @@ class Request:
             key = (value.shape, value.stride(), value.dtype, value.device, there)
             if value.shape == there:
                 yield value
-            elif key in made:
-                yield Resized(there, made[key])
             else:
-                made[key] = stretched(value, there, rows)
+                if key not in made:
+                    made[key] = stretched(value, there, rows)
                 yield made[key]
-
-
-@attrs.frozen(eq=False)
-class Resized:
-    """A tensor of the example at other `sizes`, which lies as `like` does; torch makes it for nobody."""
-
-    sizes: tuple[int, ...]
-    like: torch.Tensor
 
 
 def stretched_numbers(numbers: np.ndarray, sizes: Sequence[int]) -> np.ndarray:

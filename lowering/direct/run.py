@@ -44,7 +44,7 @@ from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
-from lowering.direct.request import Request, Resized, stretched_numbers
+from lowering.direct.request import Request, stretched_numbers
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
@@ -283,17 +283,16 @@ def inputs_of(
     made = iter([]) if before is None else iter(value for _, value in before.params)
     types: dict[Any, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
-        if isinstance(value, torch.Tensor | Resized):
-            laid = value.like if type(value) is Resized else value
-            refuse_layout(laid)
-            key = (laid.dtype, shape)
-            type_ = types.get(key) or types.setdefault(key, Tensor(DTYPES[laid.dtype], shape))
-            given = parameter(tracer, found, leaf.name, laid, type_, next(made, None))
-            numbers, made_of = request.held[leaf.name], found.params[-1][1]
-            if laid is leaf.value:
-                tracer.examples.known[made_of] = numbers
+        if isinstance(value, torch.Tensor):
+            refuse_layout(value)
+            key = (value.dtype, shape)
+            type_ = types.get(key) or types.setdefault(key, Tensor(DTYPES[value.dtype], shape))
+            given = parameter(tracer, found, leaf.name, value, type_, next(made, None))
+            numbers, holder = request.held[leaf.name], found.params[-1][1]
+            if value is leaf.value:
+                tracer.examples.known[holder] = numbers
             else:
-                tracer.examples.given[made_of] = partial(stretched_numbers, numbers, tuple(laid.shape))
+                tracer.examples.given[holder] = partial(stretched_numbers, numbers, tuple(value.shape))
             found.given.append(given.requires_grad_() if records and leaf.value.requires_grad else given)
         elif shape is not None and type(shape) is not int:
             scalar = next(made, param(Tensor(DType.INT64, ())))
