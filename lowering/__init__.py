@@ -7,6 +7,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from irkit.support.uncollected import collector_paused
 from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
 
 if TYPE_CHECKING:
@@ -96,4 +97,5 @@ def __getattr__(name: str) -> Any:
         return import_module("lowering.architectures")
     if name not in PLACES:
         raise AttributeError(f"module 'lowering' has no attribute {name!r}")
-    return getattr(import_module(PLACES[name]), name)
+    with collector_paused():
+        return getattr(import_module(PLACES[name]), name)

@@ -218,9 +218,7 @@ def attributes_named(pattern: Pattern) -> frozenset[str]:
 
 def every_name(pattern: Pattern) -> frozenset[str]:
     """All names under which a match has something."""
-    own = frozenset((pattern.name, pattern.whole)) - {""} if isinstance(pattern, Op) else frozenset[str]()
-    mine = own | names_of(pattern) | dims_named(pattern) | attributes_named(pattern)
-    return mine.union(*map(every_name, parts(pattern)))
+    return operators_named(pattern) | names_of(pattern) | dims_named(pattern) | attributes_named(pattern)
 
 
 def holds_itself(pattern: Pattern, above: frozenset[str] = frozenset()) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from irkit.rewriting.history import Fired
 from irkit.support.counts import count_text
 from irkit.support.markup import table_html
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 MOST_RULES = 8
 """Of how many rules of irkit's the text of a report tells."""
@@ -59,6 +59,9 @@ class Report:
 
     def render(self) -> Table:
         """The report as a rich table."""
+        from rich.table import Table  # for those who look at it: an export waits for no module that it does not need
+        from rich.text import Text
+
         table = Table(title=Text(f"{self.model} as ONNX, {self.target}"), show_header=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
@@ -106,6 +109,8 @@ class Report:
         return table_html(f"{self.model} as ONNX, {self.target}", self.sections())
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         out = StringIO()
         Console(file=out, width=110, no_color=True).print(self.render())
         return out.getvalue()

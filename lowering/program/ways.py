@@ -18,7 +18,6 @@ from irkit.errors import IrkitError
 from irkit.support.uncollected import with_collector
 from lowering.capture.capture import capture_model
 from lowering.capture.fx_graphs import is_aten
-from lowering.capture.leaves import choice_of, modules_left_whole, with_modules
 from lowering.capture.own_example import refuse_broken_example
 from lowering.capture.patches.branches import branches_of_anything
 from lowering.capture.torch_export import Attempt
@@ -112,6 +111,8 @@ def trace(
 
     Raises CaptureError where torch cannot capture the model, and for leaves that take or give something else.
     """
+    from lowering.capture.leaves import choice_of, modules_left_whole, with_modules  # whose operator torch registers
+
     options = ExportOptions(
         dynamic_shapes=dynamic_shapes, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import weakref
 from typing import Any
 
 import pytest
 import torch
 
 import irkit
-from irkit.support.uncollected import with_collector, without_collector
+from irkit.support.uncollected import collector_paused, with_collector, without_collector
 from lowering.program import to_onnx, ways
 
 
@@ -65,3 +68,47 @@ def test_it_is_as_it_was_after_an_error() -> None:
     around()
     assert found == [True, False]
     assert gc.isenabled()
+
+
+class Ring:
+    """An object that only the collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_a_pause_leaves_counts_as_old_and_is_collected_all_the_same() -> None:
+    with collector_paused():
+        kept = Ring()
+        left = weakref.ref(Ring())
+    assert all(kept is not each for generation in (0, 1) for each in gc.get_objects(generation))
+    assert left() is not None
+    gc.collect()
+    assert left() is None
+
+
+def test_what_others_keep_from_the_collector_stays_so() -> None:
+    script = """
+import gc
+import weakref
+from irkit.support.uncollected import collector_paused
+class Ring: pass
+ring = Ring(); ring.itself = ring; left = weakref.ref(ring); del ring
+gc.freeze(); count = gc.get_freeze_count()
+with collector_paused(): pass
+gc.collect()
+assert gc.get_freeze_count() == count and left() is not None
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_an_export_waits_for_no_module_that_it_does_not_need() -> None:
+    script = """
+import sys
+import torch
+import irkit
+irkit.to_onnx(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+print(*(n for n in ("rich", "torch._dynamo", "passes.saturation", "lowering.capture.leaves") if n in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == []
