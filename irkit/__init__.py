@@ -15,7 +15,6 @@ from irkit.support.uncollected import collector_paused
 with collector_paused():
     from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
     from irkit.checking.comparison import Difference, Tolerance, compare
-    from irkit.checking.rules import check_rule
     from irkit.contract.as_json import contract_of
     from irkit.core.blobs import Blob, blob
     from irkit.core.freeze import freeze
@@ -26,7 +25,6 @@ with collector_paused():
     from irkit.dialects import Dialect, Operator, dialect, operator, runtime_dialect
     from irkit.dims import Range, fresh, symbol
     from irkit.doors.above import ABOVE, FOLDERS, found_above
-    from irkit.equations import Discovery, Equation, Proof, discover, equation, prove, replace_pattern
     from irkit.errors import (
         AbsentError,
         ContractError,
@@ -69,6 +67,7 @@ with collector_paused():
     from irkit.verification.laws import verify
 
 if TYPE_CHECKING:
+    from irkit.checking.rules import check_rule
     from irkit.dialects.checks import check_operator
     from irkit.doors.above import (
         CaptureError,
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
         to_onnx,
         viz,
     )
+    from irkit.equations import Discovery, Equation, Proof, discover, equation, prove, replace_pattern
 
 __all__ = [  # by what one wants to do
     # torch in, a checked ONNX program out

@@ -28,6 +28,10 @@ ABOVE: Mapping[str, str] = MappingProxyType(
     {
         "to_onnx": "irkit.doors.to_onnx",
         "check_operator": "irkit.dialects.checks",
+        "check_rule": "irkit.checking.rules",
+        **dict.fromkeys(
+            ("Discovery", "Equation", "Proof", "discover", "equation", "prove", "replace_pattern"), "irkit.equations"
+        ),
         "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
         "viz": "irkit.doors.viz",

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, cast
 
-from irkit.checking.rules import guarded
 from irkit.core.ir import Graph, require_graph
 from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
@@ -267,6 +266,8 @@ def optimize(
         graph = written_out(graph)
     known, last = parted(selected(level, "+".join(r for r in given if isinstance(r, str)), fold))
     if own or check:
+        from irkit.checking.rules import guarded  # which most exports do without
+
         first, both, last = (own, own + known, last) if not check else map(guarded, (own, own + known, last))
         step = in_sequence(rules_pass("own rules", first), pipeline(level, both, alike=False), name="own")
     else:
