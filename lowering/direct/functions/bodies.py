@@ -1,0 +1,305 @@
+"""Branches and loops whose gradients are recorded: their gradient is a branch or a loop of the gradients of their
+bodies.
+
+A body is traced without autograd knowing what comes of it: what a branch or a loop gives would have no gradient, and a
+step would train as if it were a constant. The tensors of the model that a body uses are found as it is traced: the
+gradient needs them as operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from lowering.errors import LoweringError
+
+Perform = Callable[..., Any]
+"""(a higher-order operator, its arguments) -> what it gives, without gradients."""
+HIGHER = torch.ops.higher_order
+
+
+def with_gradients(perform: Perform, func: Any, args: Sequence[Any]) -> Any:
+    """What a higher-order operator gives, with gradients."""
+    rule = {"cond": branch, "scan": scan, "map_impl": mapped}.get(func._name)
+    if rule is not None:
+        return rule(perform, func, *args)
+    seen = Seen()
+    watched = [seen.watching(each) if callable(each) else each for each in args]
+    made = perform(func, *watched)
+    return joined(made, tensors_with_gradients([*args, *seen.outer]), Refusing(func._name))
+
+
+def branch(perform: Perform, func: Any, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
+    """torch.cond"""
+    seen, given = Seen(), list(operands)
+    made = perform(func, pred, seen.watching(yes), seen.watching(no), tuple(given))
+    flat, _ = pytree.tree_flatten(made)
+    wanted = [place for place, each in enumerate(given) if has_gradient(each)]
+    inputs = [*(given[place] for place in wanted), *seen.outer]
+
+    def back(slopes: Sequence[Any]) -> Sequence[Any]:
+        count, more = len(given), len(seen.outer)
+
+        def turned(body: Callable[..., Any]) -> Callable[..., Any]:
+            def slope(*inside: Any) -> Any:
+                own, others, behind = inside[:count], inside[count : count + more], inside[count + more :]
+                return slopes_of(body, own, wanted, seen.outer, others, behind)
+
+            return slope
+
+        told = [*given, *seen.outer, *slopes]
+        return perform(func, pred, turned(yes), turned(no), tuple(each_detached(told)))
+
+    return joined(made, inputs, Back(back, real_places(flat)))
+
+
+def mapped(perform: Perform, func: Any, function: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    """torch._higher_order_ops.map, a scan that carries nothing."""
+    return scan(perform, HIGHER.scan, function, [], xs, extra)
+
+
+def scan(
+    perform: Perform, func: Any, function: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any] = ()
+) -> Any:
+    """torch._higher_order_ops.scan, which gives what is carried before each step besides; the gradient goes over these
+    from the last on, and carries the gradients of the state, of the further operands and of the model's tensors."""
+    seen, count, steps = Seen(), len(init), len(xs)
+    watched = seen.watching(function)
+
+    def forward(*given: Any) -> Any:
+        return (*watched(*given), *(each.clone() for each in given[:count]))
+
+    if hasattr(function, "counts"):
+        forward.counts = function.counts  # type: ignore[attr-defined]
+    found = list(
+        perform(func, forward, tuple(each_detached(init)), tuple(each_detached(xs)), tuple(each_detached(extra)))
+    )
+    made, before = found[: len(found) - count], found[len(found) - count :]
+    elements, others = real_places(xs), [place for place, each in enumerate(extra) if has_gradient(each)]
+    carried, outs = real_places(init), real_places(made[count:])
+    inputs = [*(init[i] for i in carried), *(xs[i] for i in elements), *(extra[i] for i in others), *seen.outer]
+    wanted = [*carried, *(count + i for i in elements), *(count + steps + i for i in others)]
+    sums = [*(extra[i] for i in others), *seen.outer]
+
+    def back(slopes: Sequence[Any]) -> Sequence[Any]:
+        states, each_out = slopes[: len(carried)], slopes[len(carried) :]
+        moving = len(carried) + len(sums)
+
+        def step(*given: Any) -> Any:
+            ends = [moving, len(outs), count, steps, len(extra), len(seen.outer)]
+            held, behind, own, element, more, outer = in_parts(given, ends)
+            turned = slopes_of(function, (*own, *element, *more), wanted, seen.outer, outer,
+                               (*held[: len(carried)], *behind), (*carried, *(count + i for i in outs)))  # fmt: skip
+            of_state, of_elements, of_sums = in_parts(turned, [len(carried), len(elements), len(sums)])
+            added = [a + b for a, b in zip(held[len(carried) :], of_sums, strict=True)]
+            return (*of_state, *added, *(each.clone() for each in of_elements))
+
+        first = (*states, *(torch.zeros_like(each) for each in sums))
+        over = [each.flip(0) for each in (*each_out, *before, *each_detached(xs))]
+        turned = list(perform(func, step, first, tuple(over), tuple(each_detached([*extra, *seen.outer]))))
+        of_state, of_sums, of_elements = in_parts(turned, [len(carried), len(sums), len(elements)])
+        return [*of_state, *(each.flip(0) for each in of_elements), *of_sums]
+
+    return joined(tuple(made), inputs, Back(back, [*carried, *(count + i for i in outs)]))
+
+
+# ---------------------------------------------------------------------------------------------- bodies
+
+
+def slopes_of(
+    body: Callable[..., Any], operands: Sequence[Any], wanted: Sequence[int], outer: Sequence[Any],
+    stand_ins: Sequence[Any], slopes: Sequence[Any], places: Sequence[int] | None = None,
+) -> list[Any]:  # fmt: skip
+    """The gradients of some operands of a body, and of the model's tensors that it uses, in whose place others stand:
+    of the gradients of its results, those at some places or all that are real."""
+    with torch.enable_grad():
+        own = [each.detach() if isinstance(each, torch.Tensor) else each for each in operands]
+        leaves = [own[place].requires_grad_() for place in wanted]
+        others = [each.detach().requires_grad_() for each in stand_ins]
+        replacing = Replacing({id(old): new for old, new in zip(outer, others, strict=True)}, [*leaves, *others])
+        with replacing:
+            flat, _ = pytree.tree_flatten(body(*own))
+        leaves += others
+        made_here = {id(each) for each in replacing.born}
+        if any(id(each) not in made_here for each in leaves_behind(flat, ())):
+            what = "a branch or a loop uses a tensor by what is no operator of torch, and a gradient of it is asked for"
+            raise LoweringError(what, hint="give the tensor to the function by an operator of torch, x * 1 for one")
+        results = [flat[place] for place in (real_places(flat) if places is None else places)]
+        pairs = [(each, slope) for each, slope in zip(results, slopes, strict=True) if each.requires_grad]
+        found: Sequence[Any] = [None] * len(leaves)
+        if pairs and leaves:
+            ends, begun = zip(*pairs, strict=True)
+            found = torch.autograd.grad(ends, leaves, begun, allow_unused=True)
+    return [torch.zeros_like(leaf) if each is None else each.clone() for each, leaf in zip(found, leaves, strict=True)]
+
+
+def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
+    """The leaves of autograd by which some results have gradients, but for those behind certain tensors."""
+    seen = {each.grad_fn for each in ends if each.grad_fn is not None}
+    left = [each.grad_fn for each in tensors_in(results) if each.grad_fn is not None]
+    while left:
+        node = left.pop()
+        if node not in seen:
+            seen.add(node)
+            left += [each for each, _ in node.next_functions if each is not None]
+            if (leaf := getattr(node, "variable", None)) is not None:
+                yield leaf
+
+
+@attrs.define(eq=False)
+class Seen:
+    """The tensors with gradients that a body uses, and does not make."""
+
+    outer: list[Any] = attrs.Factory(list)
+
+    def watching(self, body: Callable[..., Any]) -> Callable[..., Any]:
+        """A body whose tensors are looked at as it runs."""
+
+        def watched(*given: Any) -> Any:
+            with Watching(self.outer, given) as mode:
+                made = body(*given)
+            mode.born += [*mode.outer]
+            known = {id(each) for each in mode.born}
+            self.outer += [each for each in leaves_behind(made, self.outer) if id(each) not in known]
+            return made
+
+        for name in ("counts", "rows", "rounds", "totals"):
+            if hasattr(body, name):
+                setattr(watched, name, getattr(body, name))
+        return watched
+
+
+class Watching(TorchFunctionMode):
+    """Notes what calls are given that none of them made."""
+
+    def __init__(self, outer: list[Any], given: Sequence[Any]) -> None:
+        super().__init__()
+        self.outer, self.born = outer, [*tensors_in(given)]
+        self.known = {id(each) for each in (*self.born, *outer)}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for each in tensors_in((args, kwargs or {})):
+            if id(each) not in self.known and has_gradient(each):
+                self.known.add(id(each))
+                self.outer.append(each)
+        made = func(*args, **(kwargs or {}))
+        for each in tensors_in(made):
+            if id(each) not in self.known:
+                self.known.add(id(each))
+                self.born.append(each)
+        return made
+
+
+class Replacing(TorchFunctionMode):
+    """Gives calls other tensors in the place of some, by their identities."""
+
+    def __init__(self, others: Mapping[int, Any], born: list[Any]) -> None:
+        super().__init__()
+        self.others, self.born = others, born
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor, lambda each: self.others.get(id(each), each), (args, kwargs or {})
+        )
+        made = func(*args, **kwargs)
+        self.born += tensors_with_gradients(made)
+        return made
+
+
+# ---------------------------------------------------------------------------------------------- results
+
+
+@attrs.frozen(eq=False)
+class Back:
+    """The gradients of what went in, by those of the results at some places."""
+
+    slopes: Callable[[Sequence[Any]], Sequence[Any]]
+    places: Sequence[int]
+
+
+@attrs.frozen(eq=False)
+class Refusing:
+    """A loop that has no gradient here."""
+
+    name: str
+
+
+def joined(made: Any, inputs: Sequence[Any], back: Back | Refusing) -> Any:
+    """What was computed without gradients as what comes of the inputs."""
+    flat, spec = pytree.tree_flatten(made)
+    places = [place for place, each in enumerate(flat) if isinstance(each, torch.Tensor)]
+    if not inputs or not places:
+        return made
+    found = Joined.apply(back, [flat[place] for place in places], places, *inputs)
+    for place, each in zip(places, found, strict=True):
+        flat[place] = each
+    return pytree.tree_unflatten(flat, spec)
+
+
+class Joined(torch.autograd.Function):
+    """Results as what comes of the inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, back: Any, results: Sequence[torch.Tensor], places: Sequence[int], *inputs: Any) -> Any:
+        """The results as they are."""
+        ctx.back, ctx.places = back, places
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> Any:
+        """The gradients of the inputs. Raises LoweringError where there are none here."""
+        if isinstance(ctx.back, Refusing):
+            raise LoweringError(
+                "the gradient of a loop is asked for, of which data tells how many rounds it has",
+                hint="go on for a number of rounds that sizes tell, and keep what is done by torch.where",
+            )
+        if torch.is_grad_enabled():
+            what = "the gradient of a branch or a loop is asked for a gradient of its own"
+            raise LoweringError(
+                what, hint="write it without the branch, by torch.where, or with a length that is fixed"
+            )
+        slopes = dict(zip(ctx.places, given, strict=True))
+        return (None, None, None, *ctx.back.slopes([slopes[place] for place in ctx.back.places]))
+
+
+def in_parts(values: Sequence[Any], counts: Sequence[int]) -> Iterator[Sequence[Any]]:
+    """As many of the values as each count says, one after the other."""
+    start = 0
+    for count in counts:
+        yield values[start : start + count]
+        start += count
+
+
+def each_detached(values: Sequence[Any]) -> list[Any]:
+    """The values without their gradients."""
+    return [each.detach() if isinstance(each, torch.Tensor) else each for each in values]
+
+
+def real_places(values: Sequence[Any]) -> list[int]:
+    """Where tensors are that may have gradients."""
+    return [i for i, each in enumerate(values) if isinstance(each, torch.Tensor) and is_real(each)]
+
+
+def is_real(x: torch.Tensor) -> bool:
+    """Whether a tensor may have a gradient."""
+    return x.is_floating_point() or x.is_complex()
+
+
+def has_gradient(value: Any) -> bool:
+    """Whether something is a tensor whose gradient is recorded."""
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors in nested structures."""
+    return (each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor))
+
+
+def tensors_with_gradients(values: Any) -> list[Any]:
+    """Those of them whose gradients are recorded."""
+    return [each for each in tensors_in(values) if each.requires_grad]
