@@ -50,6 +50,12 @@ def higher_order(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping
     return handlers[name](tracer, *args, **kwargs)
 
 
+def performed(tracer: Tracer, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same, asked for by what meets calls, without gradients."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return higher_order(tracer, func, args, kwargs)
+
+
 # ---------------------------------------------------------------------------------------------- bodies
 
 

@@ -28,7 +28,7 @@ from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
-from lowering.direct.control import higher_order, scanned_over
+from lowering.direct.control import performed, scanned_over
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
@@ -330,17 +330,9 @@ class Functions(OfTracer, TorchFunctionMode):
         elif func is custom_function_call:
             return func(*args, **kwargs)
         perform = partial(performed, self.own)
-        return (
-            with_gradients(perform, func, args)
-            if torch.is_grad_enabled() and not kwargs
-            else perform(func, *args, **kwargs)
-        )
-
-
-def performed(tracer: Tracer, func: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a higher-order operator gives, without a gradient."""
-    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        return higher_order(tracer, func, args, kwargs)
+        if torch.is_grad_enabled() and not kwargs:
+            return with_gradients(perform, len(self.own.frames), func, args)
+        return perform(func, *args, **kwargs)
 
 
 def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:

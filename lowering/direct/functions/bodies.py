@@ -23,20 +23,19 @@ Perform = Callable[..., Any]
 HIGHER = torch.ops.higher_order
 
 
-def with_gradients(perform: Perform, func: Any, args: Sequence[Any]) -> Any:
-    """What a higher-order operator gives, with gradients."""
-    rule = {"cond": branch, "scan": scan, "map_impl": mapped}.get(func._name)
+def with_gradients(perform: Perform, depth: int, func: Any, args: Sequence[Any]) -> Any:
+    """What a higher-order operator gives, with gradients, inside so many bodies."""
+    rule, seen = {"cond": branch, "scan": scan, "map_impl": mapped}.get(func._name), Seen(depth)
     if rule is not None:
-        return rule(perform, func, *args)
-    seen = Seen()
-    watched = [seen.watching(each) if callable(each) else each for each in args]
+        return rule(perform, seen, func, *args)
+    watched = [seen.watching(each) if is_body(each) else each for each in args]
     made = perform(func, *watched)
     return joined(made, tensors_with_gradients([*args, *seen.outer]), Refusing(func._name))
 
 
-def branch(perform: Perform, func: Any, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
+def branch(perform: Perform, seen: Seen, func: Any, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
     """torch.cond"""
-    seen, given = Seen(), list(operands)
+    given = list(operands)
     made = perform(func, pred, seen.watching(yes), seen.watching(no), tuple(given))
     flat, _ = pytree.tree_flatten(made)
     wanted = [place for place, each in enumerate(given) if has_gradient(each)]
@@ -58,17 +57,18 @@ def branch(perform: Perform, func: Any, pred: Any, yes: Any, no: Any, operands: 
     return joined(made, inputs, Back(back, real_places(flat)))
 
 
-def mapped(perform: Perform, func: Any, function: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+def mapped(perform: Perform, seen: Seen, func: Any, function: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
     """torch._higher_order_ops.map, a scan that carries nothing."""
-    return scan(perform, HIGHER.scan, function, [], xs, extra)
+    return scan(perform, seen, HIGHER.scan, function, [], xs, extra)
 
 
 def scan(
-    perform: Perform, func: Any, function: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any] = ()
-) -> Any:
+    perform: Perform, seen: Seen, func: Any, function: Any, init: Sequence[Any], xs: Sequence[Any],
+    extra: Sequence[Any] = (),
+) -> Any:  # fmt: skip
     """torch._higher_order_ops.scan, which gives what is carried before each step besides; the gradient goes over these
     from the last on, and carries the gradients of the state, of the further operands and of the model's tensors."""
-    seen, count, steps = Seen(), len(init), len(xs)
+    count, steps = len(init), len(xs)
     watched = seen.watching(function)
 
     def forward(*given: Any) -> Any:
@@ -153,45 +153,54 @@ def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
 
 @attrs.define(eq=False)
 class Seen:
-    """The tensors with gradients that a body uses, and does not make."""
+    """The tensors with gradients that bodies use, and do not make: `outer`. Those that are `born` inside so many bodies
+    are none."""
 
+    depth: int
     outer: list[Any] = attrs.Factory(list)
+    born: list[Any] = attrs.Factory(list)
+    known: set[int] = attrs.Factory(set)
 
     def watching(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """A body whose tensors are looked at as it runs."""
 
         def watched(*given: Any) -> Any:
-            with Watching(self.outer, given) as mode:
+            self.bear(given)
+            with Watching(self):
                 made = body(*given)
-            mode.born += [*mode.outer]
-            known = {id(each) for each in mode.born}
-            self.outer += [each for each in leaves_behind(made, self.outer) if id(each) not in known]
+            for each in leaves_behind(made, self.outer):
+                self.use(each)
             return made
 
-        for name in ("counts", "rows", "rounds", "totals"):
-            if hasattr(body, name):
-                setattr(watched, name, getattr(body, name))
-        return watched
+        return like(watched, body)
+
+    def bear(self, values: Any) -> None:
+        """Notes tensors that a body is given, or makes."""
+        for each in tensors_in(values):
+            if id(each) not in self.known:
+                self.known.add(id(each))
+                self.born.append(each)
+
+    def use(self, each: Any) -> None:
+        """Notes a tensor that a body uses."""
+        memory = getattr(getattr(each, "handle", None), "memory", None)
+        if id(each) not in self.known and has_gradient(each) and (memory is None or memory.depth <= self.depth):
+            self.known.add(id(each))
+            self.outer.append(each)
 
 
 class Watching(TorchFunctionMode):
     """Notes what calls are given that none of them made."""
 
-    def __init__(self, outer: list[Any], given: Sequence[Any]) -> None:
+    def __init__(self, seen: Seen) -> None:
         super().__init__()
-        self.outer, self.born = outer, [*tensors_in(given)]
-        self.known = {id(each) for each in (*self.born, *outer)}
+        self.seen = seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for each in tensors_in((args, kwargs or {})):
-            if id(each) not in self.known and has_gradient(each):
-                self.known.add(id(each))
-                self.outer.append(each)
-        made = func(*args, **(kwargs or {}))
-        for each in tensors_in(made):
-            if id(each) not in self.known:
-                self.known.add(id(each))
-                self.born.append(each)
+            self.seen.use(each)
+        made = func(*bodies_under(lambda: Watching(self.seen), func, args), **(kwargs or {}))
+        self.seen.bear(made)
         return made
 
 
@@ -206,9 +215,37 @@ class Replacing(TorchFunctionMode):
         args, kwargs = pytree.tree_map_only(
             torch.Tensor, lambda each: self.others.get(id(each), each), (args, kwargs or {})
         )
-        made = func(*args, **kwargs)
+        made = func(*bodies_under(lambda: Replacing(self.others, self.born), func, args), **kwargs)
         self.born += tensors_with_gradients(made)
         return made
+
+
+def bodies_under(mode: Callable[[], Any], func: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments of a call, in which bodies run under a mode, as what is called otherwise does not."""
+
+    def under(body: Callable[..., Any]) -> Callable[..., Any]:
+        def inside(*given: Any) -> Any:
+            with mode():
+                return body(*given)
+
+        return like(inside, body)
+
+    if not isinstance(func, torch._ops.HigherOrderOperator):
+        return args
+    return [under(each) if is_body(each) else each for each in args]
+
+
+def is_body(given: Any) -> bool:
+    """Whether an argument of a higher-order operator is a function."""
+    return callable(given) and not isinstance(given, torch.Tensor)
+
+
+def like(made: Any, body: Any) -> Any:
+    """A body that tells what another one does of rounds."""
+    for name in ("counts", "rows", "rounds", "totals"):
+        if hasattr(body, name):
+            setattr(made, name, getattr(body, name))
+    return made
 
 
 # ---------------------------------------------------------------------------------------------- results
