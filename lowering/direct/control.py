@@ -56,6 +56,12 @@ def performed(tracer: Tracer, func: Any, *args: Any, **kwargs: Any) -> Any:
         return higher_order(tracer, func, args, kwargs)
 
 
+def version_of(tracer: Tracer, tensor: torch.Tensor) -> int:
+    """How often the memory of a tensor has been written."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        return tracer.handle(tensor).memory.version
+
+
 # ---------------------------------------------------------------------------------------------- bodies
 
 

@@ -8,7 +8,7 @@ gradient needs them as operands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -23,9 +23,11 @@ Perform = Callable[..., Any]
 HIGHER = torch.ops.higher_order
 
 
-def with_gradients(perform: Perform, depth: int, func: Any, args: Sequence[Any]) -> Any:
+def with_gradients(
+    perform: Perform, depth: int, version_of: Callable[[Any], Any], func: Any, args: Sequence[Any]
+) -> Any:
     """What a higher-order operator gives, with gradients, inside so many bodies."""
-    rule, seen = {"cond": branch, "scan": scan, "map_impl": mapped}.get(func._name), Seen(depth)
+    rule, seen = {"cond": branch, "scan": scan, "map_impl": mapped}.get(func._name), Seen(depth, version_of)
     if rule is not None:
         return rule(perform, seen, func, *args)
     watched = [seen.watching(each) if is_body(each) else each for each in args]
@@ -35,26 +37,36 @@ def with_gradients(perform: Perform, depth: int, func: Any, args: Sequence[Any])
 
 def branch(perform: Perform, seen: Seen, func: Any, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
     """torch.cond"""
-    given = list(operands)
-    made = perform(func, pred, seen.watching(yes), seen.watching(no), tuple(given))
+    given, bodies = list(operands), (yes, no)
+    made = perform(func, pred, *map(seen.watching, bodies), tuple(given))
+    seen.read(given)
     flat, _ = pytree.tree_flatten(made)
     wanted = [place for place, each in enumerate(given) if has_gradient(each)]
-    inputs = [*(given[place] for place in wanted), *seen.outer]
 
-    def back(slopes: Sequence[Any]) -> Sequence[Any]:
-        count, more = len(given), len(seen.outer)
+    def back(slopes: Mapping[int, Any]) -> Sequence[Any]:
+        seen.refuse_written()
+        ends = len(given), len(seen.outer), len(slopes)
 
         def turned(body: Callable[..., Any]) -> Callable[..., Any]:
             def slope(*inside: Any) -> Any:
-                own, others, behind = inside[:count], inside[count : count + more], inside[count + more :]
-                return slopes_of(body, own, wanted, seen.outer, others, behind)
+                own, others, behind = in_parts(inside, ends)
+                found, lacked = slopes_of(body, own, wanted, seen.outer, others, dict(zip(slopes, behind, strict=True)))
+                seen.lacking = [*seen.lacking, lacked]
+                return found
 
             return slope
 
-        told = [*given, *seen.outer, *slopes]
-        return perform(func, pred, turned(yes), turned(no), tuple(each_detached(told)))
+        told = each_detached([*given, *seen.outer, *slopes.values()])
+        found = perform(func, pred, *map(turned, bodies), tuple(told))
+        one, other = seen.lacking[-2:]
+        if one != other and hasattr(yes, "one_way"):
+            raise LoweringError(
+                "one way of a branch gives a tensor a gradient, and the other none: data would tell whether it has one",
+                hint="use the tensor on both ways, by + 0 * x.sum() on one, or write torch.where",
+            )
+        return without(found, one & other)
 
-    return joined(made, inputs, Back(back, real_places(flat)))
+    return joined(made, [*(given[place] for place in wanted), *seen.outer], Back(back, real_places(flat)))
 
 
 def mapped(perform: Perform, seen: Seen, func: Any, function: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
@@ -72,40 +84,46 @@ def scan(
     watched = seen.watching(function)
 
     def forward(*given: Any) -> Any:
-        return (*watched(*given), *(each.clone() for each in given[:count]))
+        flat, seen.spec = pytree.tree_flatten(watched(*given))
+        return (*flat, *(each.clone() for each in given[:count]))
 
     if hasattr(function, "counts"):
         forward.counts = function.counts  # type: ignore[attr-defined]
-    found = list(
-        perform(func, forward, tuple(each_detached(init)), tuple(each_detached(xs)), tuple(each_detached(extra)))
-    )
+    operands = (tuple(each_detached(each)) for each in (init, xs, extra))
+    found = list(perform(func, forward, *operands))
+    seen.read([*xs, *extra])
     made, before = found[: len(found) - count], found[len(found) - count :]
     elements, others = real_places(xs), [place for place, each in enumerate(extra) if has_gradient(each)]
-    carried, outs = real_places(init), real_places(made[count:])
-    inputs = [*(init[i] for i in carried), *(xs[i] for i in elements), *(extra[i] for i in others), *seen.outer]
+    carried = real_places(init)
     wanted = [*carried, *(count + i for i in elements), *(count + steps + i for i in others)]
     sums = [*(extra[i] for i in others), *seen.outer]
 
-    def back(slopes: Sequence[Any]) -> Sequence[Any]:
-        states, each_out = slopes[: len(carried)], slopes[len(carried) :]
-        moving = len(carried) + len(sums)
+    def back(slopes: Mapping[int, Any]) -> Sequence[Any]:
+        seen.refuse_written()
+        outs = tuple(place for place in slopes if place >= count)
 
         def step(*given: Any) -> Any:
-            ends = [moving, len(outs), count, steps, len(extra), len(seen.outer)]
-            held, behind, own, element, more, outer = in_parts(given, ends)
-            turned = slopes_of(function, (*own, *element, *more), wanted, seen.outer, outer,
-                               (*held[: len(carried)], *behind), (*carried, *(count + i for i in outs)))  # fmt: skip
+            ends = [len(carried), len(sums), len(outs), count, steps, len(extra), len(seen.outer)]
+            held, total, behind, own, element, more, outer = in_parts(given, ends)
+            known = dict(zip((*carried, *outs), (*held, *behind), strict=True))
+            turned, lacked = slopes_of(function, (*own, *element, *more), wanted, seen.outer, outer, known)
+            seen.lacking = [lacked]
             of_state, of_elements, of_sums = in_parts(turned, [len(carried), len(elements), len(sums)])
-            added = [a + b for a, b in zip(held[len(carried) :], of_sums, strict=True)]
+            added = [a + b for a, b in zip(total, of_sums, strict=True)]
             return (*of_state, *added, *(each.clone() for each in of_elements))
 
-        first = (*states, *(torch.zeros_like(each) for each in sums))
-        over = [each.flip(0) for each in (*each_out, *before, *each_detached(xs))]
-        turned = list(perform(func, step, first, tuple(over), tuple(each_detached([*extra, *seen.outer]))))
+        if xs:
+            torch._check(xs[0].shape[0] >= 1, lambda: "the gradient of a loop of no rounds is asked for")
+        first = [slopes[i] if i in slopes else torch.zeros_like(made[i]) for i in carried]
+        first += [torch.zeros_like(each) for each in sums]
+        over = [each.flip(0) for each in (*(slopes[i] for i in outs), *before, *each_detached(xs))]
+        turned = list(perform(func, step, tuple(first), tuple(over), tuple(each_detached([*extra, *seen.outer]))))
         of_state, of_sums, of_elements = in_parts(turned, [len(carried), len(sums), len(elements)])
-        return [*of_state, *(each.flip(0) for each in of_elements), *of_sums]
+        return without([*of_state, *(each.flip(0) for each in of_elements), *of_sums], seen.lacking[-1])
 
-    return joined(tuple(made), inputs, Back(back, [*carried, *(count + i for i in outs)]))
+    inputs = [*(init[i] for i in carried), *(xs[i] for i in elements), *sums]
+    places = [*carried, *(count + i for i in real_places(made[count:]))]
+    return joined(pytree.tree_unflatten(made, seen.spec), inputs, Back(back, places))
 
 
 # ---------------------------------------------------------------------------------------------- bodies
@@ -113,10 +131,10 @@ def scan(
 
 def slopes_of(
     body: Callable[..., Any], operands: Sequence[Any], wanted: Sequence[int], outer: Sequence[Any],
-    stand_ins: Sequence[Any], slopes: Sequence[Any], places: Sequence[int] | None = None,
-) -> list[Any]:  # fmt: skip
-    """The gradients of some operands of a body, and of the model's tensors that it uses, in whose place others stand:
-    of the gradients of its results, those at some places or all that are real."""
+    stand_ins: Sequence[Any], slopes: Mapping[int, Any],
+) -> tuple[list[Any], set[int]]:  # fmt: skip
+    """(the gradients of some operands of a body, and of the model's tensors that it uses, in whose place others stand;
+    which of them have none), of the gradients of its results by their places."""
     with torch.enable_grad():
         own = [each.detach() if isinstance(each, torch.Tensor) else each for each in operands]
         leaves = [own[place].requires_grad_() for place in wanted]
@@ -129,13 +147,14 @@ def slopes_of(
         if any(id(each) not in made_here for each in leaves_behind(flat, ())):
             what = "a branch or a loop uses a tensor by what is no operator of torch, and a gradient of it is asked for"
             raise LoweringError(what, hint="give the tensor to the function by an operator of torch, x * 1 for one")
-        results = [flat[place] for place in (real_places(flat) if places is None else places)]
-        pairs = [(each, slope) for each, slope in zip(results, slopes, strict=True) if each.requires_grad]
+        pairs = [(flat[place], slope) for place, slope in slopes.items() if flat[place].requires_grad]
         found: Sequence[Any] = [None] * len(leaves)
         if pairs and leaves:
             ends, begun = zip(*pairs, strict=True)
             found = torch.autograd.grad(ends, leaves, begun, allow_unused=True)
-    return [torch.zeros_like(leaf) if each is None else each.clone() for each, leaf in zip(found, leaves, strict=True)]
+    lacking = {place for place, each in enumerate(found) if each is None}
+    every = zip(found, leaves, strict=True)
+    return [torch.zeros_like(leaf) if each is None else each.clone() for each, leaf in every], lacking
 
 
 def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
@@ -154,12 +173,17 @@ def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
 @attrs.define(eq=False)
 class Seen:
     """The tensors with gradients that bodies use, and do not make: `outer`. Those that are `born` inside so many bodies
-    are none."""
+    are none. `versions` has what was read, `spec` is the structure of the results, and `lacking` has for each body that
+    gave gradients which of them it had not."""
 
     depth: int
+    version_of: Callable[[Any], Any]
     outer: list[Any] = attrs.Factory(list)
     born: list[Any] = attrs.Factory(list)
     known: set[int] = attrs.Factory(set)
+    versions: dict[int, tuple[Any, Any]] = attrs.Factory(dict)
+    spec: Any = None
+    lacking: list[set[int]] = attrs.Factory(list)
 
     def watching(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """A body whose tensors are looked at as it runs."""
@@ -184,9 +208,23 @@ class Seen:
     def use(self, each: Any) -> None:
         """Notes a tensor that a body uses."""
         memory = getattr(getattr(each, "handle", None), "memory", None)
-        if id(each) not in self.known and has_gradient(each) and (memory is None or memory.depth <= self.depth):
+        if id(each) in self.known or (memory is not None and memory.depth > self.depth):
+            return
+        self.read([each])
+        if has_gradient(each):
             self.known.add(id(each))
             self.outer.append(each)
+
+    def read(self, values: Sequence[Any]) -> None:
+        """Notes how often tensors that the gradient reads once more have been written."""
+        for each in tensors_in(values):
+            self.versions.setdefault(id(each), (each, self.version_of(each)))
+
+    def refuse_written(self) -> None:
+        """Raises LoweringError where one of them was written since."""
+        if any(self.version_of(each) != version for each, version in self.versions.values()):
+            what = "a tensor that a branch or a loop uses is written before the gradient of that is computed"
+            raise LoweringError(what, hint="write a copy of it, x.clone(), or write it behind the gradient")
 
 
 class Watching(TorchFunctionMode):
@@ -242,7 +280,7 @@ def is_body(given: Any) -> bool:
 
 def like(made: Any, body: Any) -> Any:
     """A body that tells what another one does of rounds."""
-    for name in ("counts", "rows", "rounds", "totals"):
+    for name in ("counts", "rows", "rounds", "totals", "one_way"):
         if hasattr(body, name):
             setattr(made, name, getattr(body, name))
     return made
@@ -255,7 +293,7 @@ def like(made: Any, body: Any) -> Any:
 class Back:
     """The gradients of what went in, by those of the results at some places."""
 
-    slopes: Callable[[Sequence[Any]], Sequence[Any]]
+    slopes: Callable[[Mapping[int, Any]], Sequence[Any]]
     places: Sequence[int]
 
 
@@ -285,6 +323,7 @@ class Joined(torch.autograd.Function):
     def forward(ctx: Any, back: Any, results: Sequence[torch.Tensor], places: Sequence[int], *inputs: Any) -> Any:
         """The results as they are."""
         ctx.back, ctx.places = back, places
+        ctx.set_materialize_grads(False)
         return tuple(results)
 
     @staticmethod
@@ -301,7 +340,8 @@ class Joined(torch.autograd.Function):
                 what, hint="write it without the branch, by torch.where, or with a length that is fixed"
             )
         slopes = dict(zip(ctx.places, given, strict=True))
-        return (None, None, None, *ctx.back.slopes([slopes[place] for place in ctx.back.places]))
+        known = {place: slopes[place] for place in ctx.back.places if slopes[place] is not None}
+        return (None, None, None, *ctx.back.slopes(known))
 
 
 def in_parts(values: Sequence[Any], counts: Sequence[int]) -> Iterator[Sequence[Any]]:
@@ -310,6 +350,11 @@ def in_parts(values: Sequence[Any], counts: Sequence[int]) -> Iterator[Sequence[
     for count in counts:
         yield values[start : start + count]
         start += count
+
+
+def without(values: Sequence[Any], places: Container[int]) -> list[Any]:
+    """The values, and None at some places."""
+    return [None if place in places else each for place, each in enumerate(values)]
 
 
 def each_detached(values: Sequence[Any]) -> list[Any]:
