@@ -50,7 +50,7 @@ def higher_order(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping
     return handlers[name](tracer, *args, **kwargs)
 
 
-def performed(tracer: Tracer, func: Any, *args: Any, **kwargs: Any) -> Any:
+def plain_results(tracer: Tracer, func: Any, *args: Any, **kwargs: Any) -> Any:
     """The same, asked for by what meets calls, without gradients."""
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         return higher_order(tracer, func, args, kwargs)

@@ -28,7 +28,7 @@ from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
-from lowering.direct.control import performed, scanned_over, version_of
+from lowering.direct.control import plain_results, scanned_over, version_of
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
@@ -329,7 +329,7 @@ class Functions(OfTracer, TorchFunctionMode):
                     return dispatch_functorch(func, args, dict(kwargs))
         elif func is custom_function_call:
             return func(*args, **kwargs)
-        perform = partial(performed, self.own)
+        perform = partial(plain_results, self.own)
         if torch.is_grad_enabled() and not kwargs:
             version = partial(version_of, self.own)
             return with_gradients(perform, len(self.own.frames), version, func, args)

@@ -133,7 +133,8 @@ def by_scan(cell: Any, x: torch.Tensor) -> torch.Tensor:
 
 def by_map(cell: Any, x: torch.Tensor) -> torch.Tensor:
     state = torch.ones(x.shape[0], 5)
-    return mapped(lambda each, state: cell(each, state), x.transpose(0, 1), state).pow(2).mean()
+    over: Any = mapped  # whose annotation takes no tensor for a further operand
+    return over(lambda each, state: cell(each, state), x.transpose(0, 1), state).pow(2).mean()
 
 
 def as_map(cell: Any, x: torch.Tensor) -> torch.Tensor:
@@ -194,8 +195,8 @@ class Scaled(torch.autograd.Function):
         return x * weight
 
     @staticmethod
-    def backward(ctx: Any, slope: torch.Tensor) -> Any:
-        x, weight = ctx.saved_tensors
+    def backward(ctx: Any, *slopes: torch.Tensor) -> Any:
+        (x, weight), (slope,) = ctx.saved_tensors, slopes
         return slope * weight, (slope * x).sum(0)
 
 
