@@ -31,6 +31,14 @@ def lstm_in_steps(
     return y, torch.stack(states), torch.stack(cells)
 
 
+def refuse_packed(*_: Any) -> None:
+    """Raises LoweringError for a recurrent operator over a packed sequence with a gradient."""
+    raise LoweringError(
+        "the gradient of a recurrent layer over a packed sequence is recorded, which direct capture does not compute",
+        hint="give the layer the padded batch, and mask what is behind the end of each sequence in the loss",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- any length
 
 

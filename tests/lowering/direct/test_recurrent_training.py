@@ -103,6 +103,20 @@ def test_gradients_of_the_input_and_none_of_the_weights() -> None:
         program(torch.randn(0, 3, 4))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gradient_by_packed_sequences_is_refused(kind: str) -> None:
+    model = layer(kind, {"batch_first": True})
+
+    def step(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        found, _ = torch.nn.utils.rnn.pad_packed_sequence(model(packed)[0], batch_first=True)
+        return torch.autograd.grad(found.pow(2).sum(), list(model.parameters()))
+
+    given = torch.randn(3, 7, 4), torch.tensor([7, 2, 5])
+    with pytest.raises(irkit.IrkitError, match="over a packed sequence is recorded, which direct capture does not"):
+        irkit.to_onnx(step, given, dynamic_shapes=({0: "batch", 1: "n"}, {0: "batch"}), capture="direct")
+
+
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_a_gradient_of_the_gradient_needs_a_length_that_is_fixed(kind: str) -> None:
     model = layer(kind, {})
