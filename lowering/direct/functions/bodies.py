@@ -30,6 +30,8 @@ def with_gradients(
     rule, seen = {"cond": branch, "scan": scan, "map_impl": mapped}.get(func._name), Seen(depth, version_of)
     if rule is not None:
         return rule(perform, seen, func, *args)
+    if func._name not in ("while_loop", "while_loop_stack_output"):  # a region, which runs where it stands
+        return perform(func, *args)
     watched = [seen.watching(each) if is_body(each) else each for each in args]
     made = perform(func, *watched)
     return joined(made, tensors_with_gradients([*args, *seen.outer]), Refusing(func._name))

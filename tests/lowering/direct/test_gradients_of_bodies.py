@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
+from torch.compiler import nested_compile_region
 from torch.nn import functional as F
 
 import irkit
@@ -141,11 +142,21 @@ def as_map(cell: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.stack([cell(each, torch.ones(x.shape[0], 5)) for each in x.unbind(1)]).pow(2).mean()
 
 
+@nested_compile_region
+def region(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, weight).tanh()
+
+
+def by_region(cell: Any, x: torch.Tensor) -> torch.Tensor:
+    return region(x, cell.weight_ih).pow(2).mean()
+
+
 CELL = torch.nn.GRUCell
 LOSSES: tuple[tuple[Any, Loss], ...] = (
     (CELL, states_stacked), (CELL, last_state), (torch.nn.RNNCell, last_state), (torch.nn.LSTMCell, two_states),
     (CELL, cut_between), (CELL, unrecorded), (CELL, loop_in_loop), (CELL, branch_in_loop), (CELL, written_in_place),
     (CELL, attending), (CELL, one_branch), (CELL, by_cond), (CELL, by_scan), (CELL, by_map),
+    (CELL, by_region),
 )  # fmt: skip
 EAGER: dict[Loss, Loss] = {by_cond: as_cond, by_scan: states_stacked, by_map: as_map}
 """The same in what eager runs without a compiler."""
