@@ -333,8 +333,8 @@ class Joined(torch.autograd.Function):
         """The gradients of the inputs. Raises LoweringError where there are none here."""
         if isinstance(ctx.back, Refusing):
             raise LoweringError(
-                "the gradient of a loop is asked for, of which data tells how many rounds it has",
-                hint="go on for a number of rounds that sizes tell, and keep what is done by torch.where",
+                "the gradient of a loop is asked for, of which data tells how many rounds it has, or whose tensors grow",
+                hint="let sizes tell the rounds, keep what is done by torch.where, and append to a list what is joined",
             )
         if torch.is_grad_enabled():
             what = "the gradient of a branch or a loop is asked for a gradient of its own"

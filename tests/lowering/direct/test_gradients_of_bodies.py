@@ -218,6 +218,13 @@ def until_large(model: Any, x: torch.Tensor) -> torch.Tensor:
     return y.pow(2).sum() + model.weight.sum() + x.sum()
 
 
+def growing(model: Any, x: torch.Tensor) -> torch.Tensor:
+    y = model(x)[:, :1]
+    for t in range(x.shape[1]):
+        y = torch.cat([y, model(x[:, t : t + 1])], 1)
+    return y.pow(2).sum()
+
+
 def by_a_function_of_its_own(model: Any, x: torch.Tensor) -> torch.Tensor:
     y = torch.zeros(x.shape[0], 5)
     for t in range(x.shape[1]):
@@ -254,6 +261,7 @@ REFUSED = (
     (on_one_way, "one way of a branch gives a tensor a gradient, and the other none"),
     (written_after, "is written before the gradient of that is computed"),
     (until_large, "the gradient of a loop is asked for, of which data tells how many rounds it has"),
+    (growing, "or whose tensors grow"),
     (by_a_function_of_its_own, "uses a tensor by what is no operator of torch"),
     (twice, "the gradient of a branch or a loop is asked for a gradient of its own"),
 )
