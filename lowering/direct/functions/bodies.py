@@ -333,7 +333,7 @@ class Joined(torch.autograd.Function):
         """The gradients of the inputs. Raises LoweringError where there are none here."""
         if isinstance(ctx.back, Refusing):
             raise LoweringError(
-                "the gradient of a loop is asked for, of which data tells how many rounds it has, or whose tensors grow",
+                "the gradient of a loop is asked for, of which data tells how many rounds there are, or that grows",
                 hint="let sizes tell the rounds, keep what is done by torch.where, and append to a list what is joined",
             )
         if torch.is_grad_enabled():

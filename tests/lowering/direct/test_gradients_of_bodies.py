@@ -142,9 +142,11 @@ def as_map(cell: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.stack([cell(each, torch.ones(x.shape[0], 5)) for each in x.unbind(1)]).pow(2).mean()
 
 
-@nested_compile_region
-def region(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def linear_and_tanh(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return F.linear(x, weight).tanh()
+
+
+region: Any = nested_compile_region(linear_and_tanh)
 
 
 def by_region(cell: Any, x: torch.Tensor) -> torch.Tensor:
@@ -260,8 +262,8 @@ def written_after(model: Any, x: torch.Tensor) -> torch.Tensor:
 REFUSED = (
     (on_one_way, "one way of a branch gives a tensor a gradient, and the other none"),
     (written_after, "is written before the gradient of that is computed"),
-    (until_large, "the gradient of a loop is asked for, of which data tells how many rounds it has"),
-    (growing, "or whose tensors grow"),
+    (until_large, "the gradient of a loop is asked for, of which data tells how many rounds there are"),
+    (growing, "or that grows"),
     (by_a_function_of_its_own, "uses a tensor by what is no operator of torch"),
     (twice, "the gradient of a branch or a loop is asked for a gradient of its own"),
 )
