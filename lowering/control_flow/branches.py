@@ -129,6 +129,7 @@ class Branches(Carrier):
             made = [each for value, slot in zip(values, slots, strict=True) for each in outputs(value, slot)]
             return (torch.ones((), dtype=torch.bool), *made)
 
+        branch.one_way = True  # type: ignore[attr-defined] - in eager the other one is not run, nor has gradients
         return branch
 
     def values(self, side: Callable[..., Any], inside: Sequence[Any]) -> list[Any]:

@@ -232,7 +232,7 @@ class Loop(Carrier):
         given = given or [torch.zeros((), dtype=torch.int64)]
         operators = torch.ops.higher_order
         counted = self.length is not None and self.stop is None
-        if self.rows and counted and not self.growing:
+        if (self.rows or torch.is_grad_enabled()) and counted and not self.growing:
             return self.scanned(given, extra)
         bodies = self.tested(len(given)), self.round(len(given))
         if self.length is not None:

@@ -50,6 +50,18 @@ def higher_order(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping
     return handlers[name](tracer, *args, **kwargs)
 
 
+def plain_results(tracer: Tracer, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same, asked for by what meets calls, without gradients."""
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return higher_order(tracer, func, args, kwargs)
+
+
+def version_of(tracer: Tracer, tensor: torch.Tensor) -> int:
+    """How often the memory of a tensor has been written."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        return tracer.handle(tensor).memory.version
+
+
 # ---------------------------------------------------------------------------------------------- bodies
 
 

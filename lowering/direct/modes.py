@@ -28,10 +28,11 @@ from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import set_to_itself, sets_memory
-from lowering.direct.control import higher_order, scanned_over
+from lowering.direct.control import plain_results, scanned_over, version_of
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, indices, refuse_numpy
+from lowering.direct.functions.bodies import with_gradients
 from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
@@ -328,8 +329,11 @@ class Functions(OfTracer, TorchFunctionMode):
                     return dispatch_functorch(func, args, dict(kwargs))
         elif func is custom_function_call:
             return func(*args, **kwargs)
-        with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-            return higher_order(self.own, func, args, kwargs)
+        perform = partial(plain_results, self.own)
+        if torch.is_grad_enabled() and not kwargs:
+            version = partial(version_of, self.own)
+            return with_gradients(perform, len(self.own.frames), version, func, args)
+        return perform(func, *args, **kwargs)
 
 
 def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:

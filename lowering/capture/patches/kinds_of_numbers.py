@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import enum
 import functools
 import os
 import re
@@ -334,8 +335,9 @@ HASHING = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents
 def sizes_hashed() -> Iterator[None]:
     """A block in which a model's own code may put a size into a set or a dict, which takes its number: a plain one of
     the same number has the same place there. Where it only asks whether a size is in one, that is the condition, and
-    where a dict is asked by `get` for one that it does not have, that it has none such."""
-    refusing = torch.SymInt.__hash__
+    where a dict is asked by `get` for one that it does not have, that it has none such. An enumeration keeps what its
+    members are made of, for good: it is given the plain number."""
+    refusing, own = torch.SymInt.__hash__, enum.EnumMeta.__call__
 
     def hashed(size: Any) -> int:
         if sys._getframe(1).f_code.co_filename.startswith(HASHING):
@@ -349,5 +351,10 @@ def sizes_hashed() -> Iterator[None]:
         functools.reduce(lambda one, other: one.or_(other), among).guard_bool("", 0)
         return hash(node.hint)
 
-    with replaced_attributes((torch.SymInt, "__hash__", hashed)):
+    def member(kind: Any, *values: Any, **named: Any) -> Any:
+        return own(
+            kind, *(each.node.guard_int("", 0) if isinstance(each, torch.SymInt) else each for each in values), **named
+        )
+
+    with replaced_attributes((torch.SymInt, "__hash__", hashed), (enum.EnumMeta, "__call__", member)):
         yield

@@ -259,8 +259,9 @@ TABLE: tuple[Patch, ...] = (
     ),
     Patch(
         "sizes_hashed",
-        ("torch.SymInt.__hash__",),
-        "a size that varies is refused by sets and dicts of the model's, which shall take its number",
+        ("torch.SymInt.__hash__", "enum.EnumMeta.__call__"),
+        "a size that varies is refused by sets and dicts of the model's, which shall take its number, and an IntFlag "
+        "would keep it among its members",
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: sizes_hashed(),

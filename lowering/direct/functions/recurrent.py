@@ -31,6 +31,14 @@ def lstm_in_steps(
     return y, torch.stack(states), torch.stack(cells)
 
 
+def refuse_packed(*_: Any) -> None:
+    """Raises LoweringError for a recurrent operator over a packed sequence with a gradient."""
+    raise LoweringError(
+        "the gradient of a recurrent layer over a packed sequence is recorded, which direct capture does not compute",
+        hint="give the layer the padded batch, and mask what is behind the end of each sequence in the loss",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- any length
 
 
@@ -38,19 +46,19 @@ def recurrent_by_scan(
     scan: Scan, func: Any, x: torch.Tensor, hx: Any, weights: Tensors, biases: bool, layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,
 ) -> Any:  # fmt: skip
-    """A recurrent operator over sequences whose length varies, with a gradient; None where the length does not, and of
-    an LSTM with projections."""
+    """A recurrent operator over sequences whose length varies, with a gradient; None where the length does not."""
     cell, states = CELLS[func], list(hx) if isinstance(hx, list | tuple) else [hx]
     length = x.shape[1 if batch_first else 0]
-    if type(length) is int or len({each.shape[-1] for each in states}) > 1:
+    if type(length) is int:
         return None
     torch._check(length >= 1, lambda: "Expected sequence length to be larger than 0 in RNN")
     y, given, ends = x.transpose(0, 1) if batch_first else x, iter(weights), list[Tensors]()
+    projected = len({each.shape[-1] for each in states}) > 1
     for layer in range(layers):
         ways = list[torch.Tensor]()
         for back in (False, True)[: 1 + bidirectional]:
             place = len(ends)
-            found, last = direction(scan, cell, y, [each[place] for each in states], given, biases, back)
+            found, last = direction(scan, cell, y, [each[place] for each in states], given, biases, projected, back)
             ways.append(found)
             ends.append(last)
         y = torch.cat(ways, -1) if bidirectional else ways[0]
@@ -61,13 +69,15 @@ def recurrent_by_scan(
 
 
 def direction(
-    scan: Scan, cell: Cell, x: torch.Tensor, states: Tensors, weights: Iterator[torch.Tensor], biases: bool, back: bool
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    scan: Scan, cell: Cell, x: torch.Tensor, states: Tensors, weights: Iterator[torch.Tensor], biases: bool,
+    projected: bool, back: bool,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:  # fmt: skip
     """(what one layer gives for each element in one direction, its last states), by the next of the weights."""
     inner, outer = next(weights), next(weights)
     bias, other = (next(weights), next(weights)) if biases else (None, None)
+    projection = next(weights) if projected else None
     known = torch.nn.functional.linear(x.flip(0) if back else x, inner, bias)
-    y, *cells = Recurrence.apply(known, outer, other, cell, scan, *states)
+    y, *cells = Recurrence.apply(known, outer, other, projection, cell, scan, *states)
     return y.flip(0) if back else y, [y[-1], *cells]
 
 
@@ -75,10 +85,10 @@ def direction(
 class Cell:
     """A step of a recurrent layer: `step`, of the states before it and what it makes of the element and of the state by
     linear layers, gives the states behind it and what its gradient wants of it; `back`, of the gradients of those
-    and that, the gradients of what both linear layers gave, and of the states before but by them."""
+    and that, the gradients of what both linear layers gave, and of the states before but by them, None for 0."""
 
     step: Callable[[Tensors, torch.Tensor, torch.Tensor], tuple[Tensors, Tensors]]
-    back: Callable[[Tensors, Tensors], tuple[torch.Tensor, torch.Tensor, Tensors]]
+    back: Callable[[Tensors, Tensors], tuple[torch.Tensor, torch.Tensor, Sequence[Any]]]
 
 
 def lstm_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
@@ -91,7 +101,7 @@ def lstm_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tup
     return (o * seen, cell), (i, f, g, o, before, seen)
 
 
-def lstm_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+def lstm_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Sequence[Any]]:
     """The same backwards."""
     i, f, g, o, before, seen = saved
     cell = slopes[1] + slopes[0] * o * (1 - seen * seen)
@@ -99,7 +109,7 @@ def lstm_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tens
         cell * g * i * (1 - i), cell * before * f * (1 - f), cell * i * (1 - g * g), slopes[0] * seen * o * (1 - o)
     )  # fmt: skip
     found = torch.cat(parts, -1)
-    return found, found, (torch.zeros_like(cell), cell * f)
+    return found, found, (None, cell * f)
 
 
 def gru_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
@@ -110,7 +120,7 @@ def gru_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tupl
     return ((states[0] - n) * z + n,), (r, z, n, new, states[0])
 
 
-def gru_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+def gru_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Sequence[Any]]:
     """The same backwards."""
     r, z, n, new, before = saved
     slope = slopes[0]
@@ -126,10 +136,10 @@ def tanh_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tup
     return (found,), (found,)
 
 
-def tanh_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+def tanh_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Sequence[Any]]:
     """The same backwards."""
     found = slopes[0] * (1 - saved[0] * saved[0])
-    return found, found, (torch.zeros_like(found),)
+    return found, found, (None,)
 
 
 def relu_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tuple[Tensors, Tensors]:
@@ -138,10 +148,10 @@ def relu_step(states: Tensors, known: torch.Tensor, hidden: torch.Tensor) -> tup
     return (found,), (found,)
 
 
-def relu_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
+def relu_back(slopes: Tensors, saved: Tensors) -> tuple[torch.Tensor, torch.Tensor, Sequence[Any]]:
     """The same backwards."""
     found = torch.where(saved[0] > 0, slopes[0], 0)
-    return found, found, (torch.zeros_like(found),)
+    return found, found, (None,)
 
 
 ATEN = torch.ops.aten
@@ -153,23 +163,27 @@ CELLS: Mapping[Any, Cell] = MappingProxyType({
 
 class Recurrence(torch.autograd.Function):
     """One layer in one direction, of what its linear layer makes of the elements: (what it gives for each, the last
-    of its further states)."""
+    of its further states). An LSTM may project what it gives: that is the state by which it goes on."""
 
     @staticmethod
     def forward(
-        ctx: Any, known: torch.Tensor, weight: torch.Tensor, bias: Any, cell: Cell, scan: Scan, *states: torch.Tensor
-    ) -> Any:
+        ctx: Any, known: torch.Tensor, weight: torch.Tensor, bias: Any, projection: Any, cell: Cell, scan: Scan,
+        *states: torch.Tensor,
+    ) -> Any:  # fmt: skip
         """One step after the other."""
-        more, count = [weight] if bias is None else [weight, bias], len(states)
+        more, count = [each for each in (projection, weight, bias) if each is not None], len(states)
+        projected = projection is not None
 
         def step(*given: torch.Tensor) -> list[torch.Tensor]:
-            before, element = given[:count], given[count]
-            after, saved = cell.step(before, element, torch.nn.functional.linear(before[0], *given[count + 1 :]))
-            return [*after, *(each.clone() for each in (after[0], *saved))]
+            before, element, others = given[:count], given[count], given[count + 1 :]
+            hidden = torch.nn.functional.linear(before[0], *others[projected:])
+            (wide, *after), saved = cell.step(before, element, hidden)
+            made = torch.nn.functional.linear(wide, others[0]) if projected else wide
+            return [made, *after, *(each.clone() for each in (made, *([wide] if projected else []), *saved))]
 
         last, (y, *saved) = split(scan(step, states, [known], more), count)
-        ctx.cell, ctx.scan, ctx.biased = cell, scan, bias is not None
-        ctx.save_for_backward(weight, states[0], y, *saved)
+        ctx.cell, ctx.scan, ctx.biased, ctx.projected = cell, scan, bias is not None, projected
+        ctx.save_for_backward(*([projection, saved.pop(0)] if projected else []), weight, states[0], y, *saved)
         return (y, *last[1:])
 
     @staticmethod
@@ -179,20 +193,26 @@ class Recurrence(torch.autograd.Function):
             what = "the gradient of a recurrent layer whose length varies is asked for a gradient of its own"
             raise LoweringError(what, hint="leave their length out of dynamic_shapes, and the batch may vary")
         slope, *slopes = given
-        weight, start, y, *saved = ctx.saved_tensors
-        count, back = 1 + len(slopes), ctx.cell.back
+        of_projection, (weight, start, y, *saved) = split(ctx.saved_tensors, 2 * ctx.projected)
+        count, back, projection = 1 + len(slopes), ctx.cell.back, of_projection[:1]
 
         def step(*given: torch.Tensor) -> list[torch.Tensor]:
-            behind, (first, *kept), matrix = given[:count], given[count:-1], given[-1]
-            known, hidden, before = back((behind[0] + first, *behind[1:]), kept)
-            return [before[0] + hidden @ matrix, *before[1:], known.clone(), hidden.clone()]
+            behind, rest = split(given, count)
+            (first, *kept), (matrix, *others) = split(rest, 1 + len(saved))
+            made = behind[0] + first
+            known, hidden, before = back((made @ others[0] if others else made, *behind[1:]), kept)
+            outer = hidden @ matrix
+            own = [outer if before[0] is None else before[0] + outer, *before[1:], known.clone(), hidden.clone()]
+            return [*own, made.clone()] if others else own
 
         first = (torch.zeros_like(start), *slopes)
-        before, found = split(ctx.scan(step, first, [each.flip(0) for each in (slope, *saved)], [weight]), count)
-        known, hidden = (each.flip(0) for each in found)
+        over = [each.flip(0) for each in (slope, *saved)]
+        before, found = split(ctx.scan(step, first, over, [weight, *projection]), count)
+        known, hidden, *made = (each.flip(0) for each in found)
         states = torch.cat([start.unsqueeze(0), y[:-1]])
         of_weight = hidden.flatten(0, 1).t() @ states.flatten(0, 1)
-        return (known, of_weight, hidden.sum((0, 1)) if ctx.biased else None, None, None, *before)
+        narrowed = made[0].flatten(0, 1).t() @ of_projection[1].flatten(0, 1) if made else None
+        return (known, of_weight, hidden.sum((0, 1)) if ctx.biased else None, narrowed, None, None, *before)
 
 
 def split(found: Tensors, count: int) -> tuple[Tensors, Tensors]:

@@ -15,7 +15,10 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {}, {"num_layers": 2}, {"bidirectional": True, "num_layers": 2}, {"bias": False}, {"batch_first": True},
 )  # fmt: skip
 KINDS = ("LSTM", "GRU", "RNN", "RNN of relu")
-CASES = [(kind, options) for kind in KINDS for options in OPTIONS]
+PROJECTED: tuple[dict[str, Any], ...] = (
+    {"proj_size": 3}, {"proj_size": 2, "num_layers": 2, "bidirectional": True, "bias": False},
+)  # fmt: skip
+CASES = [(kind, options) for kind in KINDS for options in OPTIONS] + [("LSTM", options) for options in PROJECTED]
 
 
 def layer(kind: str, options: dict[str, Any]) -> torch.nn.RNNBase:
@@ -31,8 +34,7 @@ def step_of(model: torch.nn.RNNBase) -> Any:
     def step(x: torch.Tensor) -> Any:
         y, states = model(x)
         last = states if isinstance(states, tuple) else (states,)
-        weights = torch.arange(5.0)
-        loss = y.pow(2).mean() + 0.1 * sum((each * weights).mean() for each in last)
+        loss = y.pow(2).mean() + 0.1 * sum((each * torch.arange(each.shape[-1])).mean() for each in last)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -41,7 +43,8 @@ def step_of(model: torch.nn.RNNBase) -> Any:
     return step
 
 
-@pytest.mark.parametrize(("kind", "options"), drawn("recurrent training", CASES, 8, [CASES[2]]))
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")  # eager's, of its speed
+@pytest.mark.parametrize(("kind", "options"), drawn("recurrent training", CASES, 9, [CASES[2], *CASES[-2:]]))
 def test_a_step_takes_sequences_of_any_length(kind: str, options: dict[str, Any]) -> None:
     mine, eager = (step_of(layer(kind, options)) for _ in range(2))
     program = irkit.to_onnx(mine, (torch.randn(7, 3, 4),), dynamic_shapes=({0: "n", 1: "m"},), capture="direct")
@@ -98,6 +101,20 @@ def test_gradients_of_the_input_and_none_of_the_weights() -> None:
         torch.testing.assert_close(program(x), slope(x))
     with pytest.raises(irkit.ContractError, match=r"captured for n in \[1, inf\]"):
         program(torch.randn(0, 3, 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gradient_by_packed_sequences_is_refused(kind: str) -> None:
+    model = layer(kind, {"batch_first": True})
+
+    def step(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        found, _ = torch.nn.utils.rnn.pad_packed_sequence(model(packed)[0], batch_first=True)
+        return torch.autograd.grad(found.pow(2).sum(), list(model.parameters()))
+
+    given = torch.randn(3, 7, 4), torch.tensor([7, 2, 5])
+    with pytest.raises(irkit.IrkitError, match="over a packed sequence is recorded, which direct capture does not"):
+        irkit.to_onnx(step, given, dynamic_shapes=({0: "batch", 1: "n"}, {0: "batch"}), capture="direct")
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
