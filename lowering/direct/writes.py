@@ -28,6 +28,7 @@ from lowering.direct.converting import (
     tensors_in,
     twin_of,
 )
+from lowering.direct.kernel_sizes.asserted import keep_asserted_in_place
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
@@ -35,7 +36,6 @@ from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.arguments import call_arguments
-from lowering.fold.asserted_operands import asserted_in_place
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
 from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
@@ -87,8 +87,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         results = [tracer.read(tracer.handle(r)) for r in as_list(made.result)]
     else:
         results = as_list(made)
-    asserted = asserted_in_place(functional._schema.name, value_args, value_kwargs, results, tracer.line())
-    tracer.scope.checks.extend(asserted)
+    keep_asserted_in_place(tracer, functional, value_args, value_kwargs, results)
     own = [r.alias_info is None for r in func._schema.returns]
     if own and all(own):
         returned, results = results[: len(own)], results[len(own) :]
