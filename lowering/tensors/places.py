@@ -19,6 +19,8 @@ from irkit.core.types import DType
 from irkit.core.vocabulary import CONSTANT
 
 MASKS = (DType.BOOL, DType.UINT8)
+MOVING = frozenset("Reshape Squeeze Unsqueeze Transpose Flatten Expand Identity".split())
+"""What gives all numbers of its first operand, at other places."""
 MANY = 1 << 16
 """Constant places that are more are not looked at."""
 
@@ -109,7 +111,10 @@ def conditions(
 
 
 def ends_of(value: Any) -> tuple[int, int] | None:
-    """The least and the greatest number of a constant of whole numbers; None of what is none, or large or empty."""
+    """The least and the greatest number of a constant of whole numbers, in any shape; None of what is none, or large or
+    empty."""
+    while isinstance(value, Value) and value.op in MOVING:
+        value = value.inputs[0]
     if not isinstance(value, Value) or value.op != CONSTANT or not value.dtype.is_integer:
         return None
     blob = value.blob
