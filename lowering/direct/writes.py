@@ -35,10 +35,10 @@ from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import CaptureError, LoweringError
-from lowering.fold.arguments import call_arguments
+from lowering.fold.arguments import call_arguments, summed_as
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
-from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
+from lowering.fold.memory.overlap import copies_one, fills_alone, has_overlap, same_elements, share_elements
 from lowering.fold.memory.own_operands import hangs_on_its_writes, refuses_types, takes_elements_alone
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
@@ -74,6 +74,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
     alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
     if alone:
         value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
+        value_kwargs.update(summed_as(functional, value_kwargs, tracer.handle(targets[0]).twin.dtype))
     else:
         refuse_resized(tracer, func, targets, shapes)
         require_written(tracer, func, info, args, kwargs, targets)
@@ -214,7 +215,7 @@ RESIZES = {torch.ops.aten.resize_.default: False, torch.ops.aten.resize_as_.defa
 def refuse_overlap(tracer: Tracer, func: Any, written: Handle) -> None:
     """Raises LoweringError for a write into a tensor several of whose elements are one: what it leaves hangs on the
     order of the writes, unless all that is written is the same. Keeps that other sizes bring no such elements."""
-    if func._schema.name in FILLS:
+    if fills_alone(func):
         return
     if has_overlap(written.twin):
         raise LoweringError(
