@@ -38,6 +38,7 @@ from lowering.direct.expected import KNOWN, require_broadcast, require_counts, r
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.kernel_sizes.asserted import TELLING, keep_asserted
 from lowering.direct.kernel_sizes.by_data import require_beside
+from lowering.direct.kernel_sizes.given_back import gives_back
 from lowering.direct.layouts import QUESTIONS, elsewhere, settle_sharing, settle_view
 from lowering.direct.meta_device.arguments import lying_as, of_elements
 from lowering.direct.meta_device.by_chance import lie_by_chance, may_lie_apart, note_elsewhere
@@ -108,9 +109,10 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     given = tensors_in((args, tuple(kwargs.values())))
     if info.aliases and not several:
         same = next((t for t in given if tracer.handle(t).twin is twins), None)
-        if same is not None:
+        if same is not None and gives_back(tracer, func, args, kwargs, same):
             tracer.handle(same).memory.doubtful += sharing_to_all(tracer, func, (args, kwargs), given)
             return same
+        twins, flat = (twins, flat) if same is None else (twins.clone(), [twins.clone()])
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     name, state = tracer.name(func), tracer.state
     with knowing_requirements(tracer, func, info, args, kwargs):
