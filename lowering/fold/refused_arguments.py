@@ -263,7 +263,7 @@ def labels_enough(given: Given) -> Iterator[str]:
 
 def counting(given: Given) -> Iterator[str]:
     """The check that running sums and products are none of bools."""
-    if given.get("dtype") is torch.bool:
+    if DTYPES.get(given.get("dtype")) is DType.BOOL:
         yield "it is not computed in bools"
 
 

@@ -72,7 +72,7 @@ def test_a_part_that_is_empty_in_the_example(operator: Model) -> None:
         return operator(x[:, : x.shape[1] // 8])
 
     calls = [(torch.randn(rows, columns),) for rows in (1, 2, 6) for columns in (0, 1, 4, 8, 16, 24)]
-    assert compare(model, (torch.randn(6, 4),), ({0: "n", 1: "m"},), calls, "direct")
+    compare(model, (torch.randn(6, 4),), ({0: "n", 1: "m"},), calls, "direct")
 
 
 def pairs(x: torch.Tensor) -> torch.Tensor:
