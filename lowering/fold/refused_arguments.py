@@ -263,7 +263,8 @@ def labels_enough(given: Given) -> Iterator[str]:
 
 def counting(given: Given) -> Iterator[str]:
     """The check that running sums and products are none of bools."""
-    if DTYPES.get(given.get("dtype")) is DType.BOOL:
+    named: Any = given.get("dtype")
+    if DTYPES.get(named) is DType.BOOL:
         yield "it is not computed in bools"
 
 
