@@ -109,7 +109,11 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     given = tensors_in((args, tuple(kwargs.values())))
     if info.aliases and not several:
         same = next((t for t in given if tracer.handle(t).twin is twins), None)
-        if same is not None and gives_back(tracer, func, args, kwargs, same):
+        if same is not None and gives_back(
+            func,
+            tracer.handle(same),
+            lambda: apply_converter(tracer, func, *operands(tracer, func, args, kwargs), None, args, kwargs),
+        ):
             tracer.handle(same).memory.doubtful += sharing_to_all(tracer, func, (args, kwargs), given)
             return same
         twins, flat = (twins, flat) if same is None else (twins.clone(), [twins.clone()])
