@@ -22,6 +22,7 @@ from irkit.core.types import DType
 from irkit.errors import IrkitError
 from irkit.support.counts import count_text
 from lowering.capture.guards.assumed import of_sizes, sizes_of, taken_for_granted
+from lowering.capture.guards.guards import over_sizes
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fold import control
 from lowering.fold.asserted_operands import ARANGE, ASSERTING, asserted_conditions
@@ -311,7 +312,18 @@ def keep_places(scope: Scope, node: Node) -> None:
     if isinstance(target, OpOverload):
         ends = partial(ends_of_node, scope)
         for each in conditions(target, node.args, node.kwargs, sizes_of_node, ends, is_mask_node):
-            scope.guards.extend((held, source_of(node)) for held in of_sizes(each))
+            if holds_for_example(node, each):  # else torch itself tells
+                scope.guards.extend((held, source_of(node)) for held in of_sizes(each))
+
+
+def holds_for_example(node: Node, condition: Any) -> bool:
+    """Whether a condition on the sizes of a node's operands holds at those of the example, as far as these are known."""
+    shapes = (getattr(each.meta.get("val"), "shape", ()) for each in node.all_input_nodes)
+    sizes = [size for shape in shapes for size in shape if isinstance(size, torch.SymInt)]
+    known = {size.node.expr: size.node.hint for size in sizes if size.node.has_hint()}
+    return (
+        condition.xreplace({over_sizes(expr): sympy.Integer(hint) for expr, hint in known.items()}) is not sympy.false
+    )
 
 
 def ends_of_node(scope: Scope, node: Node) -> tuple[int, int] | None:
