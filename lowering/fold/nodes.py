@@ -317,7 +317,7 @@ def keep_places(scope: Scope, node: Node) -> None:
 
 
 def holds_for_example(node: Node, condition: Any) -> bool:
-    """Whether a condition on the sizes of a node's operands holds at those of the example, as far as these are known."""
+    """Whether a condition on sizes of a node's operands holds at those of the example, as far as they are known."""
     shapes = (getattr(each.meta.get("val"), "shape", ()) for each in node.all_input_nodes)
     sizes = [size for shape in shapes for size in shape if isinstance(size, torch.SymInt)]
     known = {size.node.expr: size.node.hint for size in sizes if size.node.has_hint()}

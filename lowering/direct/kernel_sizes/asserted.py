@@ -40,5 +40,6 @@ def keep_places(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str
     the example, torch itself tells."""
     for condition in places_there(func, args, kwargs):
         of_data = any(is_unbacked(each.name) for each in condition.free_symbols)
-        if not of_data and holds(condition, tracer.asked.hints) is not False:
+        there = tracer.before is not None or holds(condition, tracer.asked.hints) is not False
+        if not of_data and there:
             tracer.asked.required(condition)
