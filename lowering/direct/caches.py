@@ -23,7 +23,7 @@ from torch.autograd import forward_ad
 
 from irkit.core.ir import Value
 from irkit.core.vocabulary import CONSTANT
-from lowering.capture.inputs.alike import INEXACT, SIMPLE, functions_of, own_attributes
+from lowering.capture.inputs.alike import INEXACT, SIMPLE, Likes, functions_of, own_attributes
 from lowering.capture.inputs.objects import (
     ASKED,
     Known,
@@ -31,8 +31,10 @@ from lowering.capture.inputs.objects import (
     Shadow,
     are_objects,
     code_tells_which,
+    functions_called,
     identity_tells,
     is_asked_only,
+    names_read_by,
     shadow_methods,
     value_tells_which,
     without_marks,
@@ -180,11 +182,19 @@ class Level:
         return any(number in each for each in self.born)
 
 
-def require_asked_only(parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
+def require_asked_only(likes: Likes, parts: Sequence[torch.nn.Module], objects: Sequence[Any]) -> None:
     """Raises Unmatched where modules may see of an object more than what is noted."""
-    classes = tuple(dict.fromkeys(map(type, parts))) if objects else ()
-    if not all(is_asked_only(type(each), classes) for each in objects) or identity_tells(classes):
+    classes = (*dict.fromkeys(map(type, parts)),)
+    kinds = (*dict.fromkeys(map(type, objects)),)
+    if kinds and not likes.remembered((classes, kinds), lambda: are_asked_only(classes, kinds)):
         raise Unmatched
+
+
+def are_asked_only(classes: Sequence[type], kinds: Sequence[type]) -> bool:
+    """Whether modules of some classes see no more of objects of some kinds than what is noted."""
+    functions = functions_called(classes)
+    names = names_read_by(functions)
+    return all(is_asked_only(kind, names) for kind in kinds) and not identity_tells(functions)
 
 
 def form_of(ask: Ask) -> Any:

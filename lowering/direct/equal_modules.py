@@ -135,7 +135,7 @@ class Calls(Asking):
                 below = self.likes.of(module)
                 if any(below.hooks):
                     raise Unmatched
-                require_asked_only(below.parts, objects)
+                require_asked_only(self.likes, below.parts, objects)
             except Unmatched:
                 key = below = None
             tries = self.known.setdefault(key, []) if key is not None else []

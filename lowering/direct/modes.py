@@ -56,7 +56,7 @@ from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import Traced, has_view, tracer_of
+from lowering.direct.tensors import OF_MEMORY, Traced, has_view, note_first, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
@@ -314,7 +314,7 @@ class Functions(OfTracer, TorchFunctionMode):
                 return reduce(lambda x, step: met(self.own, step[0], (x, *step[1:]), {}), steps, args[0])
         told = plain_call(func, args, kwargs or {})
         if told is None or is_taken_apart(told[1]):
-            return taken_by_torch(func, types, args, kwargs or {})
+            return taken_by_torch(self.own, func, types, args, kwargs or {})
         operator, given, named = told
         return met(self.own, operator, given, named)
 
@@ -336,13 +336,18 @@ class Functions(OfTracer, TorchFunctionMode):
         return perform(func, *args, **kwargs)
 
 
-def taken_by_torch(func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+def taken_by_torch(tracer: Tracer, func: Any, types: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """What torch makes of a call. Raises LoweringError for a nested tensor, which is an object of Python's."""
     if NestedTensor in types:
         raise LoweringError(
             "a nested tensor is not met by direct capture", hint="pad its rows, and mask what is padded"
         )
-    return func(*args, **kwargs)
+    try:
+        return func(*args, **kwargs)
+    except (RuntimeError, NotImplementedError) as error:
+        if getattr(func, "__name__", "") in OF_MEMORY:
+            note_first(tracer, error)
+        raise
 
 
 def content_for_python(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -36,7 +36,9 @@ from lowering.direct.data import DATA, compute_nothing, counted_mask, seeded_dra
 from lowering.direct.examples import is_quickly_told
 from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
+from lowering.direct.kernel_sizes.asserted import TELLING, keep_asserted
 from lowering.direct.kernel_sizes.by_data import require_beside
+from lowering.direct.kernel_sizes.given_back import gives_back
 from lowering.direct.layouts import QUESTIONS, elsewhere, settle_sharing, settle_view
 from lowering.direct.meta_device.arguments import lying_as, of_elements
 from lowering.direct.meta_device.by_chance import lie_by_chance, may_lie_apart, note_elsewhere
@@ -53,7 +55,7 @@ from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, MAYBE_SUMS, as_shown, batch_norm, lens_of, write_arguments
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
-from lowering.fold.asserted_operands import ASSERTING, STEPS, asserted_conditions
+from lowering.fold.asserted_operands import STEPS
 from lowering.fold.nodes import EFFECTS
 from lowering.fold.registry import Registry, operator_of
 from lowering.fold.scope import bind_symbols
@@ -107,9 +109,14 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     given = tensors_in((args, tuple(kwargs.values())))
     if info.aliases and not several:
         same = next((t for t in given if tracer.handle(t).twin is twins), None)
-        if same is not None:
+        if same is not None and gives_back(
+            func,
+            tracer.handle(same),
+            lambda: apply_converter(tracer, func, *operands(tracer, func, args, kwargs), None, args, kwargs),
+        ):
             tracer.handle(same).memory.doubtful += sharing_to_all(tracer, func, (args, kwargs), given)
             return same
+        twins, flat = (twins, flat) if same is None else (twins.clone(), [twins.clone()])
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     name, state = tracer.name(func), tracer.state
     with knowing_requirements(tracer, func, info, args, kwargs):
@@ -242,14 +249,6 @@ def takes_any_size(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mappi
     """Whether torch takes an operator whatever the sizes are that vary, where it takes it for the example."""
     told = FREE.get(func._schema.name)
     return told is not None and told(*operands(tracer, func, args, kwargs))
-
-
-def keep_asserted(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], results: Sequence[Value]) -> None:
-    """Keeps what an operator asserts of its operands' content."""
-    name = func._schema.name
-    if name in ASSERTING:
-        made = results[0] if len(results) == 1 else tuple(results)
-        tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
 
 
 def check_steps(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -493,7 +492,7 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         results = tuple(new[v] for v in raw)
         record(tracer, met, values, results, name, entry.conditions or ())
         tracer.first_met(results)
-    if met.func._schema.name in ASSERTING:
+    if met.func._schema.name in TELLING:
         keep_asserted(tracer, met.func, *operands(tracer, met.func, args, kwargs), results)
     if tracer.symbols["u"]:
         for value in results:

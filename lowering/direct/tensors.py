@@ -16,8 +16,10 @@ import attrs
 import torch
 from torch.autograd import forward_ad
 
+from irkit import dims
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
+from lowering.direct.functions.copies import BY_CLONE, PICKLED, SHARED, copied_once
 from lowering.direct.functions.numbers import without_lists
 from lowering.direct.sizes import Laid, RoomNode, laid_size
 from lowering.errors import CaptureError, LoweringError
@@ -190,6 +192,16 @@ def weakly(held: Any, function: Callable[..., Any], *first: Any) -> Callable[...
     return lambda *args: function(tracer_of(found), *first, *args)
 
 
+OF_MEMORY = frozenset("data_ptr storage untyped_storage typed_storage __dlpack__ share_memory_ pin_memory".split())
+"""What asks for memory, which only tensors of eager's have: the model may catch that there is none."""
+
+
+def note_first(tracer: Any, error: Exception) -> None:
+    """Keeps the first error that eager does not raise, and its line: the model may catch it."""
+    if tracer.asked.raised is None:
+        tracer.asked.raised = (error, tracer.line())
+
+
 class Traced(torch.Tensor):
     """A tensor without numbers that a model computes with while it is traced.
 
@@ -291,14 +303,27 @@ class Traced(torch.Tensor):
 
     def refuse_text(self) -> str:
         """Raises CaptureError: the model decides by the text of a tensor."""
-        raise CaptureError(
+        return self.refuse(
             "the text of a tensor is asked for, whose content only data tells",
-            source=self.tracer.line(),
-            hint="decide by the tensor itself, or by a number of it: x.item()",
+            "decide by the tensor itself, or by a number of it: x.item()",
         )
 
+    def refuse(self, what: str, hint: str) -> Any:
+        """Raises CaptureError, also where the model catches it and goes on."""
+        error = CaptureError(what, source=self.tracer.line(), hint=hint)
+        note_first(self.tracer, error)
+        raise error
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.refuse(PICKLED, BY_CLONE)
+
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.clone()
+        handle = self.handle
+        numbers = [dims.product(each.shape) for each in (handle.value, handle.memory.content)]
+        whole = not handle.lenses or dims.same(*numbers) is True
+        if id(self) not in memo and (not whole or ("memory", id(handle.memory)) in memo):
+            return self.refuse(SHARED, BY_CLONE)
+        return copied_once(self, memo, ("memory", id(handle.memory)), whole)
 
 
 OWN = frozenset(("handle", "held", "stored", "is_copy"))

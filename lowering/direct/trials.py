@@ -52,7 +52,7 @@ from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Alike
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
-from lowering.fold.size_branches import Way, can_branch, divisors_of, relation_value, way_where
+from lowering.fold.size_branches import Way, can_branch, divisors_of, gives_alike, relation_value, way_where
 from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
@@ -483,7 +483,7 @@ def agreement(low: Lowered, other: Run, point: Sizes, moved: Iterable[Sizes]) ->
     """How another run gives what a graph gives, also at other sizes, in words; empty where it does not."""
     there = lowered_run(other, other.guards, other.request.ranges)
     ours, theirs = ({check.text: check for check in each.checks} for each in (low, there))
-    alike = there.outputs == low.outputs and there.graph.signature.params == low.graph.signature.params
+    alike = gives_alike(low, there) and there.graph.signature.params == low.graph.signature.params
     if not alike or not theirs.keys() <= ours.keys():
         return ""  # what is checked here and not there is checked there, too
     graph = bare(Watched.of(low.graph, [ours[text] for text in theirs]).whole)

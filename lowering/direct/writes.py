@@ -28,17 +28,17 @@ from lowering.direct.converting import (
     tensors_in,
     twin_of,
 )
+from lowering.direct.kernel_sizes.asserted import keep_asserted_in_place
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import CaptureError, LoweringError
-from lowering.fold.arguments import call_arguments
-from lowering.fold.asserted_operands import asserted_in_place
+from lowering.fold.arguments import call_arguments, summed_as
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.memory import storage
-from lowering.fold.memory.overlap import FILLS, copies_one, has_overlap, same_elements, share_elements
+from lowering.fold.memory.overlap import copies_one, fills_alone, has_overlap, same_elements, share_elements
 from lowering.fold.memory.own_operands import hangs_on_its_writes, refuses_types, takes_elements_alone
 from lowering.fold.mutation import positional as positional_arguments
 from lowering.fold.mutation import with_shape
@@ -74,6 +74,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
     alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
     if alone:
         value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
+        value_kwargs.update(summed_as(functional, value_kwargs, tracer.handle(targets[0]).twin.dtype))
     else:
         refuse_resized(tracer, func, targets, shapes)
         require_written(tracer, func, info, args, kwargs, targets)
@@ -87,8 +88,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         results = [tracer.read(tracer.handle(r)) for r in as_list(made.result)]
     else:
         results = as_list(made)
-    asserted = asserted_in_place(functional._schema.name, value_args, value_kwargs, results, tracer.line())
-    tracer.scope.checks.extend(asserted)
+    keep_asserted_in_place(tracer, functional, value_args, value_kwargs, results)
     own = [r.alias_info is None for r in func._schema.returns]
     if own and all(own):
         returned, results = results[: len(own)], results[len(own) :]
@@ -215,7 +215,7 @@ RESIZES = {torch.ops.aten.resize_.default: False, torch.ops.aten.resize_as_.defa
 def refuse_overlap(tracer: Tracer, func: Any, written: Handle) -> None:
     """Raises LoweringError for a write into a tensor several of whose elements are one: what it leaves hangs on the
     order of the writes, unless all that is written is the same. Keeps that other sizes bring no such elements."""
-    if func._schema.name in FILLS:
+    if fills_alone(func):
         return
     if has_overlap(written.twin):
         raise LoweringError(

@@ -63,3 +63,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return value
+
+
+SUMS = frozenset(f"aten::{name}" for name in "sum nansum prod cumsum cumprod".split())
+"""Operators that compute in the element type of what is given as `out`."""
+
+
+def summed_as(func: Any, named: Mapping[str, Any], dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """The element type in which an operator computes what it writes into an `out` of that type; none where that is the
+    result's own."""
+    return {"dtype": dtype} if func._schema.name in SUMS and named.get("dtype") is None else {}

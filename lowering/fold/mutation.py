@@ -15,6 +15,7 @@ from irkit.dims import Dim
 from irkit.dims.algebra import any_fresh
 from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
+from lowering.fold.arguments import summed_as
 from lowering.fold.asserted_operands import asserted_in_place
 from lowering.fold.convert import convert
 from lowering.fold.memory import storage
@@ -113,6 +114,7 @@ def call_inplace(scope: Scope, node: Node) -> None:
     alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
     if alone:
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
+        kwargs = {**kwargs, **summed_as(functional, kwargs, written[0].meta["val"].dtype)}
     results = convert(scope, node, functional, args, kwargs, None)
     scope.checks.extend(asserted_in_place(functional._schema.name, args, kwargs, results, source_of(node)))
     several = results if isinstance(results, tuple | list) else (results,)

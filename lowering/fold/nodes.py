@@ -21,7 +21,8 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import IrkitError
 from irkit.support.counts import count_text
-from lowering.capture.guards.assumed import taken_for_granted
+from lowering.capture.guards.assumed import of_sizes, sizes_of, taken_for_granted
+from lowering.capture.guards.guards import over_sizes
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fold import control
 from lowering.fold.asserted_operands import ARANGE, ASSERTING, asserted_conditions
@@ -43,6 +44,7 @@ from lowering.records.sizes import Sizes, is_unbacked, truth_symbol
 from lowering.records.source_lines import origin_of, source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
+from lowering.tensors.places import conditions, ends_of
 from lowering.tensors.promotion import cast, scalar
 
 EFFECTS = frozenset(
@@ -178,6 +180,7 @@ def write(scope: Scope, node: Node) -> None:
     refuse_other_layouts(node, front)
     scope.guards.extend(untold_sharing(node, front))
     refuse_stale_views(node, scope.places, front)
+    keep_places(scope, node)
     call_inplace(scope, node)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
 
@@ -294,12 +297,48 @@ def call_operator(scope: Scope, node: Node) -> None:
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
+    keep_places(scope, node)
     name = name_of_operator(node.target)
     if name in ASSERTING:
         scope.checks.extend(asserted_conditions(name, args, kwargs, result, source_of(node)))
     if name == ARANGE:
         scope.checks.extend(said_of_data(scope, relation, source_of(node)) for relation in order_of_bounds(node))
     hold(scope, node, result)
+
+
+def keep_places(scope: Scope, node: Node) -> None:
+    """Keeps that the places are there that an operator takes or puts at, as far as sizes and constants tell them."""
+    target: Any = node.target
+    if isinstance(target, OpOverload):
+        ends = partial(ends_of_node, scope)
+        for each in conditions(target, node.args, node.kwargs, sizes_of_node, ends, is_mask_node):
+            if holds_for_example(node, each):  # else torch itself tells
+                scope.guards.extend((held, source_of(node)) for held in of_sizes(each))
+
+
+def holds_for_example(node: Node, condition: Any) -> bool:
+    """Whether a condition on sizes of a node's operands holds at those of the example, as far as they are known."""
+    shapes = (getattr(each.meta.get("val"), "shape", ()) for each in node.all_input_nodes)
+    sizes = [size for shape in shapes for size in shape if isinstance(size, torch.SymInt)]
+    known = {size.node.expr: size.node.hint for size in sizes if size.node.has_hint()}
+    return (
+        condition.xreplace({over_sizes(expr): sympy.Integer(hint) for expr, hint in known.items()}) is not sympy.false
+    )
+
+
+def ends_of_node(scope: Scope, node: Node) -> tuple[int, int] | None:
+    """The least and the greatest number of a constant that a node stands for."""
+    return ends_of(scope.read(node)) if node in scope.env else None
+
+
+def sizes_of_node(node: Node) -> list[Any]:
+    """The sizes that were recorded for a node, in torch's symbols."""
+    return sizes_of(node.meta["val"])
+
+
+def is_mask_node(node: Node) -> bool:
+    """Whether what was recorded for a node chooses places by truths."""
+    return node.meta["val"].dtype in (torch.bool, torch.uint8)
 
 
 def truth_computed(scope: Scope, node: Node, given: Any) -> Any:

@@ -261,6 +261,13 @@ def labels_enough(given: Given) -> Iterator[str]:
         yield f"there are {targets.shape[1]} labels in a row, and {max(numbers)} are said to be"
 
 
+def counting(given: Given) -> Iterator[str]:
+    """The check that running sums and products are none of bools."""
+    named: Any = given.get("dtype")
+    if DTYPES.get(named) is DType.BOOL:
+        yield "it is not computed in bools"
+
+
 CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::mm": (one_type("self", "mat2"),), "aten::bmm": (one_type("self", "mat2"),),
     "aten::mv": (one_type("self", "vec"),), "aten::dot": (one_type("self", "tensor"),),
@@ -294,7 +301,7 @@ CHECKS: Mapping[str, tuple[Callable[[Given], Iterator[str]], ...]] = {
     "aten::new_full": (held("fill_value"),), "aten::index_fill": (held("value"),),
     "aten::constant_pad_nd": (held("value"), enough_to_cut), "aten::pad": (enough_to_cut,),
     "aten::native_group_norm": (for_each_channel,), "aten::ctc_loss": (labels_enough,),
-    "aten::threshold": (held("value"),),
+    "aten::threshold": (held("value"),), "aten::cumsum": (counting,), "aten::cumprod": (counting,),
     "aten::hardtanh": (held("min_val", "max_val"),),
     "aten::div": (known_rounding,), "aten::clamp": (some_bound,), "aten::multinomial": (some_draws,),
     "aten::smooth_l1_loss": (loss_width("beta", zero=True),), "aten::huber_loss": (loss_width("delta", zero=False),),

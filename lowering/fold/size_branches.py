@@ -25,6 +25,7 @@ from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
 from lowering.records.wide_sizes import with_wide_sizes
+from lowering.tensors.complex_pairs import complex_names
 from lowering.tensors.promotion import scalar
 
 
@@ -45,6 +46,17 @@ def way_where(conditions: Sequence[Any], watched: Watched) -> Way:
     return Way(sympy.And(*conditions), watched, told)
 
 
+def gives_alike(low: Lowered, other: Lowered) -> bool:
+    """Whether two graphs give as many tensors and numbers in the same places, complex ones where the other does: of
+    nothing pairs of real numbers are the same as real ones."""
+    if low.outputs != other.outputs or complex_names(low.graph) == complex_names(other.graph):
+        return low.outputs == other.outputs
+    one, two = (
+        [port.name in complex_names(each) for port in each.signature.results] for each in (low.graph, other.graph)
+    )
+    return one == two
+
+
 def can_branch(low: Lowered, other: Lowered) -> bool:
     """Whether two graphs over the same parameters can be branches of one: they give as many tensors of the same types
     but for sizes, and write no state."""
@@ -52,7 +64,7 @@ def can_branch(low: Lowered, other: Lowered) -> bool:
     return (
         not (low.initial_state or other.initial_state)
         and first.params == second.params
-        and low.outputs == other.outputs
+        and gives_alike(low, other)
         and all(map(alike, first.results, second.results))
         and not any(port.role == "state" for each in (first, second) for port in each.signature.results)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -130,6 +131,7 @@ def lower_model(
 ) -> Lowered:
     """A torch program as a graph, by the way that the options name, with its control flow rewritten where they say so;
     what was captured already is lowered as it is."""
+    linecache.checkcache()  # files that were changed and loaded anew since
     if not options.rewrite or is_captured(model):
         return lower_as_it_is(model, args, kwargs, options, clock)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from lowering.records.message_lines import OWN, nodes_around
+from lowering.records.message_lines import ENTRIES, OWN, nodes_around
 from lowering.records.sizes import is_unbacked
 
 MOST = 64
@@ -33,31 +33,46 @@ def calling_frame() -> Any:
 
 
 def tells_by_identity(number: Any, through: bool = False) -> bool:
-    """Whether the code that makes a truth asks whether something `is True`, or stands in a file that does where sizes
-    alone tell that truth: no symbol is, so that it is to be Python's own there. Code of torch's does not ask for the
-    model, but where it is looked `through`."""
+    """Whether code that makes a truth, or calls what does, asks whether something `is True`, or, where sizes alone
+    tell that truth, whether it is anything but None, or stands in a file that does: no symbol is, so that it is to be
+    Python's own there. Code without source may do so wherever. Code of torch's does not ask for the model, but where it
+    is looked `through`."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN if through else HERE):
         frame = frame.f_back
-    if frame is None or not has_identities(frame.f_code):
+    if frame is None or frame.f_code.co_filename.startswith(OWN):
         return False
-    symbols = getattr(number.node.expr, "free_symbols", ())
-    return not any(is_unbacked(each.name) for each in symbols) or asks_identity(frame.f_code)
+    of_data = any(is_unbacked(each.name) for each in getattr(number.node.expr, "free_symbols", ()))
+    if not of_data and has_identities(frame.f_code.co_filename):
+        return True
+    while frame is not None and not frame.f_code.co_filename.startswith(ENTRIES):
+        if not frame.f_code.co_filename.startswith(OWN) and identities_in(frame.f_code)[of_data]:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def has_identities(file: str) -> bool:
+    """Whether `is True` or `is False` stands in a file, or the file is none."""
+    return not linecache.getlines(file) or stands_in(file, tuple(linecache.cache[file][:2]))
 
 
 @lru_cache(maxsize=1 << 12)
-def has_identities(code: types.CodeType) -> bool:
-    """Whether `is True` or `is False` stands in the file of a code that is not torch's."""
-    file = code.co_filename
-    return not file.startswith(OWN) and any(map(IDENTITY.search, linecache.getlines(file)))
+def stands_in(file: str, _state: tuple[Any, ...]) -> bool:
+    """Whether `is True` or `is False` stands in a file, as long as it is of this size and time."""
+    return any(map(IDENTITY.search, linecache.getlines(file)))
 
 
 @lru_cache(maxsize=1 << 12)
-def asks_identity(code: types.CodeType) -> bool:
-    """Whether a code itself asks whether something `is True`, or `is False`."""
+def identities_in(code: types.CodeType) -> tuple[bool, bool]:
+    """(whether a code, or one inside it, asks whether something is another thing, but None and such; whether it asks
+    so for `True` or `False`)."""
     steps = [*dis.get_instructions(code)]
-    pairs = pairwise(steps)
-    return any(b.opname == "IS_OP" and a.opname == "LOAD_CONST" and type(a.argval) is bool for a, b in pairs)
+    asked = [a for a, b in pairwise(steps) if b.opname == "IS_OP"]
+    truths = any(each.opname == "LOAD_CONST" and type(each.argval) is bool for each in asked)
+    others = any(each.opname != "LOAD_CONST" for each in asked) or not {"is_", "is_not"}.isdisjoint(code.co_names)
+    inner = [identities_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return truths or others or any(any(each) for each in inner), truths or any(each[1] for each in inner)
 
 
 def members_asked() -> frozenset[int]:

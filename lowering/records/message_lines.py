@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+import os
+import sys
 import types
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from lowering.records.message_instructions import ERRORS, Use, binds_error, use_of_text
 
 TELLING = frozenset(
     "print pprint debug info warn warning warning_once warn_once info_once error exception critical log fail".split()
@@ -19,14 +24,15 @@ TELLING = frozenset(
 """Functions whose arguments are read by people."""
 NAMED = frozenset("record_function range_push emit_range".split())
 """Functions that give a stretch of a run its name."""
-MESSENGERS = frozenset("logging warnings traceback reprlib pdb bdb pprint".split())
+TELLERS = TELLING | NAMED
+MESSENGERS = frozenset("logging warnings traceback pdb bdb".split())
 """Modules that make texts for people."""
 
 MESSAGES = frozenset("msg message error_msg err_msg error_message".split())
 """Arguments that are read by people."""
 MAKING = frozenset("__repr__ __str__ __format__ extra_repr".split())
 """Methods that make texts of their objects, for whoever asks them."""
-MAKERS = frozenset(("reprlib", "dataclasses"))
+MAKERS = frozenset(("reprlib", "dataclasses", "pprint"))
 """Modules that do so."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -37,18 +43,17 @@ TEXT = (ast.JoinedStr, ast.FormattedValue, ast.Constant, ast.Tuple, ast.BinOp, a
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 
 
+ENTRIES = tuple(f"{OWN[1]}{os.sep}{file}" for file in (f"direct{os.sep}run.py", f"capture{os.sep}torch_export.py"))
+"""The files of irkit that call the model."""
+
+
 def asks_text(frame: Any, *, keys: bool = True) -> bool:
     """Whether a frame makes a text by which the model may decide: neither for a message, nor in torch's own code or
     irkit's, nor, with `keys`, as the key of a module."""
     frame = asking_frame(frame)
-    if frame is None or frame.f_code.co_filename.startswith(OWN) or is_without_source(frame.f_code.co_filename):
+    if frame is None or frame.f_code.co_filename.startswith(OWN):
         return False
     return not is_message(frame) and not (keys and chooses_module(frame))
-
-
-def is_without_source(file: str) -> bool:
-    """Whether a file is none, and has no lines by which it could be told what a text is for."""
-    return file.startswith("<") and not linecache.getlines(file)
 
 
 def asking_frame(frame: Any) -> Any:
@@ -65,14 +70,26 @@ def is_message(frame: Any) -> bool:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in MESSENGERS:
             return True
         chain = nodes_around(frame)
-        if is_told(chain):
-            return True
-        statement = next((node for node in reversed(chain) if isinstance(node, ast.stmt)), None)
-        if not isinstance(statement, ast.Return):
-            return is_kept_for_messages(chain[: len(chain) - returned], statement)
+        use = use_of_lines(chain, returned) if chain else use_of_text(frame, TELLERS)
+        if use is Use.RAISED:
+            return not is_caught(frame)
+        if use is not Use.RETURNED:
+            return use is Use.TOLD
         returned = 1  # the call that gives the text
         frame = asking_frame(frame.f_back)
     return False
+
+
+def use_of_lines(chain: Sequence[ast.AST], returned: int) -> Use:
+    """What becomes of a text that is made in some nodes, outer ones first; of what a function has `returned` there, the
+    last is its call."""
+    if is_told(chain):
+        raised = any(isinstance(node, ast.Raise | ast.Assert) for node in chain)
+        return Use.RAISED if raised else Use.TOLD
+    statement = next((node for node in reversed(chain) if isinstance(node, ast.stmt)), None)
+    if isinstance(statement, ast.Return):
+        return Use.RETURNED
+    return Use.TOLD if is_kept_for_messages(chain[: len(chain) - returned], statement) else Use.ELSE
 
 
 def is_told(chain: Sequence[ast.AST]) -> bool:
@@ -80,6 +97,29 @@ def is_told(chain: Sequence[ast.AST]) -> bool:
     decides something."""
     told = list(map(tells, chain, [*chain[1:], None]))
     return True in told and not any(isinstance(node, ast.Compare) for node in chain[told.index(True) :])
+
+
+def is_caught(frame: Any) -> bool:
+    """Whether the model catches what a frame raises, and may read its text."""
+    while frame is not None and not frame.f_code.co_filename.startswith(ENTRIES):
+        if not frame.f_code.co_filename.startswith(OWN):
+            chain = nodes_around(frame)
+            if any(map(reads_error, chain, chain[1:])) if chain else binds_error(frame):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def reads_error(node: ast.AST, inner: ast.AST) -> bool:
+    """Whether a statement catches what is raised in a node of its body, and has its text for more than messages."""
+    if not isinstance(node, ast.Try | ast.TryStar) or inner not in node.body:
+        return False
+    for handler in node.handlers:
+        if handler.name and not all(map(is_told, readings(handler, handler.name))):
+            return True
+        if any(getattr(each, "attr", getattr(each, "id", "")) in ERRORS for each in ast.walk(handler)):
+            return True
+    return False
 
 
 def is_kept_for_messages(chain: Sequence[ast.AST], statement: ast.AST | None) -> bool:
@@ -125,9 +165,10 @@ def is_part_of_text(node: ast.AST) -> bool:
 def fills_text(frame: Any) -> bool:
     """Whether a frame puts a number into the text of a message by `%`: `"%d rows" % n`."""
     code: types.CodeType = frame.f_code
-    told = code.co_filename.startswith(OWN) or is_without_source(code.co_filename)
-    if told or not dis.opname[code.co_code[frame.f_lasti]].startswith("BINARY"):
+    if code.co_filename.startswith(OWN) or not dis.opname[code.co_code[frame.f_lasti]].startswith("BINARY"):
         return False
+    if not lines_of(frame):
+        return is_message(frame)
     node = next(reversed(nodes_around(frame)), None)
     text = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None
     return isinstance(getattr(text, "value", None), str) and is_message(frame)
@@ -146,6 +187,8 @@ def tells(node: ast.AST, inner: ast.AST | None) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     name = name_called(node.value)
+    if name == "print" and (any(each.arg == "file" for each in node.value.keywords) or type(sys.stdout) is StringIO):
+        return False
     return name in TELLING or name in NAMED or name.endswith("_check") or name.startswith(("check", "_check"))
 
 
@@ -180,10 +223,15 @@ def nodes_around(frame: Any) -> list[ast.AST]:
     """The nodes of the source, outer ones first, in which an instruction of a frame stands; none where it has none."""
     code: types.CodeType = frame.f_code
     place = next(iter(tuple(code.co_positions())[frame.f_lasti // 2 :]), None)
-    lines = tuple(linecache.getlines(code.co_filename))
+    lines = lines_of(frame)
     if place is None or None in place or not lines:
         return []
     return nodes_at(lines, place)
+
+
+def lines_of(frame: Any) -> tuple[str, ...]:
+    """The source that a frame runs, of a file, an archive or what keeps lines elsewhere; empty where it has none."""
+    return tuple(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
@@ -49,3 +49,14 @@ def operand_of(given: Any, sizes: Sizes) -> Any:
     recorded = given.meta["val"] if isinstance(given, Node) else given
     made = sizes.number(recorded.node.expr) if isinstance(recorded, torch.SymInt | torch.SymFloat) else recorded
     return sympy.sympify(made)
+
+
+def by_some(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A division, which Python refuses by a constant 0 at once; by a number that varies it is a condition."""
+
+    def handed_on(number: Any, other: Any) -> Any:
+        if isinstance(other, int | float) and other == 0:
+            raise ZeroDivisionError("division by zero")
+        return own(number, other)
+
+    return handed_on

@@ -75,9 +75,10 @@ class Below:
 class Likes:
     """The modules of a model that are like another one: their `numbers`, by identity, which those have in common that
     are equal but for their weights; the `classes` of these and of what is below them; and the simple attributes in
-    which modules of one class differ. `below` has what those are made of that were called: most are inside one that is
-    taken over, and never are. `compared` has the differences that were looked at, `judged` what is known of codes that
-    ran, by their identities. `running` is empty but while a model runs, and tells what its modules call then."""
+    which modules of one class differ. `below` has what those are made of that were called: most are inside one that
+    is taken over, and never are. `compared` has the differences that were looked at, `judged` what is known of codes
+    that ran, by their identities, `told` what is known of classes. `running` is empty but while a model runs, and
+    tells what its modules call then."""
 
     numbers: Mapping[int, int] = {}
     chosen: Sequence[torch.nn.Module] = ()
@@ -88,6 +89,13 @@ class Likes:
     forwards: dict[int, Callable[..., Any]] = attrs.field(factory=dict)
     judged: dict[int, tuple[types.CodeType, bool]] = attrs.field(factory=dict)
     running: list[Any] = attrs.field(factory=list)
+    told: dict[Any, Any] = attrs.field(factory=dict)
+
+    def remembered(self, key: Any, tell: Callable[[], Any]) -> Any:
+        """What is told once in an export, of code that may be another one in the next."""
+        if key not in self.told:
+            self.told[key] = tell()
+        return self.told[key]
 
     def of(self, module: torch.nn.Module) -> Below:
         """What one of them is made of now."""

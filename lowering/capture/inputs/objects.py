@@ -13,7 +13,7 @@ import itertools
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache, partial, wraps
@@ -226,12 +226,13 @@ def method_of(holder: Any, attribute: str | None, name: str) -> Callable[..., An
     return partial(item_attribute, held) if name == ITEM else getattr(held, name)
 
 
-@lru_cache(maxsize=1 << 10)
 def is_told_by_attributes(cls: type) -> bool:
     """Whether the instances of a class have attributes and methods, and no special ones, which go by no name."""
-    own = ((name, held) for each in cls.__mro__ if each is not object for name, held in vars(each).items())
-    special = {name for name, held in own if name.startswith("__") and inspect.isfunction(held)}
-    return are_objects(cls) and special <= {"__init__", "__repr__"}
+    for each in cls.__mro__:
+        for name, held in vars(each).items() if each is not object else ():
+            if name.startswith("__") and name not in ("__init__", "__repr__") and inspect.isfunction(held):
+                return False
+    return are_objects(cls)
 
 
 class Item:
@@ -295,27 +296,24 @@ HEAP = 1 << 9
 """The flag of a class that Python code made."""
 
 
-@lru_cache(maxsize=1 << 10)
-def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
-    """Whether modules of these classes say nothing of an object of a class that is not seen: a property, a copy."""
-    names = {*COPIES, *(name for each in cls.__mro__ for name, held in vars(each).items() if is_computed(name, held))}
-    return names.isdisjoint(names_read_by(modules))
+def is_asked_only(cls: type, names: Set[str]) -> bool:
+    """Whether code that reads some names says nothing of an object of a class that is not seen: a property, a copy."""
+    own = (name for each in cls.__mro__ for name, held in vars(each).items() if is_computed(name, held))
+    return names.isdisjoint((*COPIES, *own))
 
 
-@lru_cache(maxsize=1 << 10)
-def names_read_by(modules: tuple[type, ...]) -> frozenset[str]:
-    """The names that modules of these classes read, and the functions that they call by name."""
-    codes = (code for function in functions_called(modules) for code in codes_inside(function.__code__))
-    return frozenset(name for code in codes for name in names_read(code))
+def names_read_by(functions: Iterable[types.FunctionType]) -> frozenset[str]:
+    """The names that some functions read."""
+    return frozenset(name for each in functions for code in codes_inside(each.__code__) for name in names_read(code))
 
 
-@lru_cache(maxsize=1 << 10)
-def identity_tells(modules: tuple[type, ...]) -> bool:
-    """Whether modules of these classes may ask what tells an object from one that stands for it: its class by `type`,
-    its `id`, or whether it is another object that is no function, None or such."""
-    for function in functions_called(modules):
-        known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": variables_around(function)}
-        if any(tells_apart(code, known) for code in codes_inside(function.__code__)):
+def identity_tells(functions: Iterable[types.FunctionType]) -> bool:
+    """Whether some functions may ask what tells an object from one that stands for it: its class by `type`, its `id`,
+    or whether it is another object that is no function, None or such."""
+    for function in functions:
+        asks, compared = kinds_asked(function.__code__)
+        known = {"LOAD_GLOBAL": function.__globals__, "LOAD_DEREF": variables_around(function)} if compared else {}
+        if asks or any(not isinstance(known.get(step, {}).get(name, ABSENT), SINGLE) for step, name in compared):
             return True
     return False
 
@@ -326,22 +324,24 @@ def variables_around(function: types.FunctionType) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
 
 
-def tells_apart(code: types.CodeType, known: Known) -> bool:
-    """Whether a code may ask that, where variables hold what is known. A module may ask for its own class."""
-    steps = list(dis.get_instructions(code))
-    itself = [code.co_varnames[:1] == ("self",) and each.argval == "self" for each in steps]
-    for place, each in enumerate(steps):
-        asks = each.opname == "LOAD_GLOBAL" and each.argval in APART
-        if asks and not (itself[place + 1] and steps[place + 2].opname in CALLING):
-            return True
-        if each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval == "__class__" and not itself[place - 1]:
-            return True
-        if each.opname == "IS_OP":
+@lru_cache(maxsize=1 << 12)
+def kinds_asked(code: types.CodeType) -> tuple[bool, tuple[tuple[str, Any], ...]]:
+    """(whether a code, or one inside it, asks for a class or an `id`; the steps and names by which it reads what it
+    asks whether something is it). A module may ask for its own class."""
+    compared: list[tuple[str, Any]] = []
+    for each in codes_inside(code):
+        steps = list(dis.get_instructions(each))
+        itself = [each.co_varnames[:1] == ("self",) and step.argval == "self" for step in steps]
+        for place, step in enumerate(steps):
+            asks = step.opname == "LOAD_GLOBAL" and step.argval in APART
+            if asks and not (itself[place + 1] and steps[place + 2].opname in CALLING):
+                return True, ()
+            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == "__class__" and not itself[place - 1]:
+                return True, ()
             before = steps[place - 1]
-            by_name = known.get(before.opname, {}).get(before.argval, ABSENT)
-            if not isinstance(before.argval if before.opname == "LOAD_CONST" else by_name, SINGLE):
-                return True
-    return False
+            if step.opname == "IS_OP" and not (before.opname == "LOAD_CONST" and isinstance(before.argval, SINGLE)):
+                compared.append((before.opname, before.argval))
+    return False, tuple(dict.fromkeys(compared))
 
 
 def tells_which(cls: type) -> bool:
@@ -483,9 +483,8 @@ def codes_inside(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes_inside(each)
 
 
-@lru_cache(maxsize=1 << 10)
-def functions_called(modules: tuple[type, ...]) -> list[types.FunctionType]:
-    """The functions of modules of these classes, and those that they call by name."""
+def functions_called(modules: Sequence[type]) -> list[types.FunctionType]:
+    """The functions of modules of these classes, and those that they call by name, as they are now."""
     return reached_from(functions_of(modules))
 
 

@@ -10,10 +10,16 @@ from typing import Any
 import torch
 
 from lowering.capture.patches.replaced import replaced_attributes
-from lowering.records.message_lines import asks_text, fills_text
+from lowering.errors import CaptureError
+from lowering.records.message_lines import asking_frame, asks_text, fills_text
 from lowering.records.sizes import is_unbacked
+from lowering.records.source_lines import short_path
+from lowering.records.torch_internals import FakeTensor, FunctionalTensor
 
 KINDS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+WITHOUT_NUMBERS = (FakeTensor, FunctionalTensor)
+"""Tensors with which torch.export runs a model."""
 
 PLAIN = ((torch.SymInt, "__int__", int), (torch.SymFloat, "__int__", int), (torch.SymFloat, "__float__", float))
 """What makes plain numbers, for `%d` and `%f` among others."""
@@ -22,10 +28,12 @@ PLAIN = ((torch.SymInt, "__int__", int), (torch.SymFloat, "__int__", int), (torc
 @contextmanager
 def texts_asked() -> Iterator[None]:
     """A block in which a model's own code that asks for the text of a number out of data or of a size, other than for a
-    message, gets that of its number in the example, which is a condition then."""
-    changed = [(kind, "__repr__", texted(kind.__repr__)) for kind in KINDS]
+    message, gets that of its number in the example, which is a condition then; that of a tensor is refused."""
+    changed: list[tuple[Any, str, Any]] = [(kind, "__repr__", texted(kind.__repr__)) for kind in KINDS]
     for kind, name, plain in PLAIN:
         changed.append((kind, name, told(plain, getattr(kind, name))))
+    changed += [(kind, "__repr__", of_tensor(kind.__repr__)) for kind in WITHOUT_NUMBERS]
+    changed.append((torch.Tensor, "__format__", of_tensor(torch.Tensor.__format__)))
     with replaced_attributes(*changed, *((kind, "__format__", formatted) for kind in KINDS)):
         yield
 
@@ -47,6 +55,25 @@ def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:
         return repr(plain_number(number)) if decides(number, sys._getframe(1)) else symbolic(number)
 
     return text
+
+
+def of_tensor(own: Callable[..., str]) -> Callable[[Any], str]:
+    """What gives the text of a tensor without numbers, of which torch makes its `own`, for a message only."""
+
+    def text(tensor: Any, *given: Any, **options: Any) -> str:
+        frame = sys._getframe(1)
+        if isinstance(tensor, WITHOUT_NUMBERS) and asks_text(frame):
+            asking = asking_frame(frame)
+            raise CaptureError(
+                TEXT_OF_TENSOR, source=f"{short_path(asking.f_code.co_filename)}:{asking.f_lineno}", hint=BY_NUMBER
+            )
+        return own(tensor, *given, **options)
+
+    return text
+
+
+TEXT_OF_TENSOR = "the text of a tensor is asked for, whose content only data tells"
+BY_NUMBER = "decide by the tensor itself, or by a number of it: x.item()"
 
 
 def formatted(number: Any, spec: str) -> str:

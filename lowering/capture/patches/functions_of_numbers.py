@@ -18,6 +18,7 @@ import torch
 from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.replaced import replaced_attributes, replaced_in_classes
 from lowering.records.members import tells_by_identity
+from lowering.records.real_numbers import by_some
 
 NUMBERS = (torch.SymInt, torch.SymFloat)
 
@@ -197,6 +198,7 @@ def unlike(truth: Any, other: Any) -> Any:
 
 UNARY = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "float")
 ARITHMETIC = ("floordiv", "truediv", "mod", "pow", "lshift", "rshift", "divmod")
+DIVISIONS = ("__floordiv__", "__truediv__", "__mod__")
 RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 OWN_OF_TRUTHS = {
     **{name: vars(torch.SymBool)[f"__{name}__"] for name in ("eq", "and", "or")}, "xor": unlike, "ne": unlike
@@ -216,11 +218,12 @@ OTHERWISE: dict[tuple[type, str], Callable[..., Any]] = {(torch.SymInt, "__pow__
 }
 BESIDE_TRUTHS = (
     *(
-        (kind, name, beside_truths(OTHERWISE.get((kind, name)) or vars(kind)[name]))
+        (kind, name, beside_truths(by_some(own) if name in DIVISIONS else own))
         for kind in NUMBERS
         for each in ("add", "sub", "mul", *ARITHMETIC, "and", "or", "xor")
         for name in (f"__{each}__", f"__r{each}__")
         if name in vars(kind)
+        for own in (OTHERWISE.get((kind, name)) or vars(kind)[name],)
     ),
     *(
         (kind, f"__{name}__", told_as_asked(beside_complex(own) if name in ("eq", "ne") else own))
@@ -238,7 +241,12 @@ def symbolic(plain: Callable[..., Any], function: Callable[..., Any]) -> Callabl
     @functools.wraps(plain)
     def of_numbers(*numbers: Any, **named: Any) -> Any:
         numbers = tuple(each.item() if isinstance(each, torch.Tensor) else each for each in numbers)
-        found = function(*numbers, **named) if any_varies((*numbers, *named.values())) else None
+        try:
+            found = function(*numbers, **named) if any_varies((*numbers, *named.values())) else None
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # but what a number must be: Python has an error of its own
+                raise
+            found = None
         return plain(*numbers, **named) if found is None else found
 
     return of_numbers

@@ -214,8 +214,10 @@ def extreme(plain: Callable[..., Any], symbolic: Callable[[Any, Any], Any], valu
 
 
 def kinds_of(numbers: Sequence[Any]) -> set[Any]:
-    """The kinds of some numbers: which of two is the greatest tells of which kind that is. Others count as another."""
+    """The kinds of some numbers: which of two is the greatest tells of which kind that is. Others count as another, and
+    so do truths."""
     whole, real = (int, torch.SymInt), (float, torch.SymFloat)
+    numbers = [None if type(n) is bool else n for n in numbers]
     return {int if isinstance(n, whole) else float if isinstance(n, real) else None for n in numbers} or {None}
 
 

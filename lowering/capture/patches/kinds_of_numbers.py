@@ -249,21 +249,16 @@ INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 def may_ask(name: str, space: dict[str, Any]) -> bool:
     """Whether code of a module of Python with these globals names `type`, or may be typed in at any time."""
-    return name == "__main__" or names_type(name, len(space), id(space.get("__spec__")))
+    if name == "__main__":
+        return True
+    functions = (each for each in functions_in(space, name) if each.__globals__ is space)
+    return any("type" in code.co_names for each in functions for code in codes_below(each.__code__))
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def is_modelling(name: str) -> bool:
     """Whether a module of Python stands in a library whose `type` may be another."""
     return name.partition(".")[0] not in LEFT
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def names_type(module: str, _size: int, _spec: int) -> bool:
-    """Whether code of a module of Python names `type`, as long as that has so many globals and was not loaded anew."""
-    own = sys.modules[module].__dict__
-    functions = (each for each in functions_in(own, module) if each.__globals__ is own)
-    return any("type" in code.co_names for each in functions for code in codes_below(each.__code__))
 
 
 def functions_in(attributes: Any, module: str) -> Iterator[types.FunctionType]:

@@ -272,10 +272,10 @@ TABLE: tuple[Patch, ...] = (
         (
             "torch.SymInt.__repr__", "torch.SymInt.__format__", "torch.SymInt.__int__", "torch.SymFloat.__repr__",
             "torch.SymFloat.__format__", "torch.SymFloat.__int__", "torch.SymFloat.__float__", "torch.SymBool.__repr__",
-            "torch.SymBool.__format__",
+            "torch.SymBool.__format__", "FakeTensor.__repr__", "FunctionalTensor.__repr__", "torch.Tensor.__format__",
         ),
-        "the text of a number that data or sizes tell is the name of a symbol, by which a model would decide; one that "
-        "`%` puts into a message is fixed",
+        "the text of a number that data or sizes tell is the name of a symbol, by which a model would decide, and that "
+        "of a tensor without numbers holds none; one that `%` puts into a message is fixed",
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
         lambda at: texts_asked(),

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from lowering.direct.functions.arrays import Array
+from lowering.direct.functions.copies import deep_copied, refuse_pickled
 from lowering.direct.functions.images import affine_grid, shuffled_pixels, unshuffled_pixels
 from lowering.direct.functions.numbers import (
     evenly_spaced,
@@ -154,6 +155,7 @@ SUMS_TO_SIZE = (torch.Tensor.sum_to_size, ATEN.sum_to_size, ATEN.sum_to_size.def
 
 
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
+    torch.Tensor.__deepcopy__: deep_copied, torch.Tensor.__reduce_ex__: refuse_pickled,
     torch.linspace: evenly_spaced, torch.tensor: tensor_of_sizes, torch.as_tensor: tensor_in_place,
     torch.asarray: tensor_in_place, torch.Tensor.new_tensor: tensor_like, **POOLS,
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,

@@ -44,10 +44,10 @@ def has_more(dim: dims.Dim, others: Mapping[str, int]) -> bool:
 
 def is_turned_elsewhere(handle: Any, at: Callable[[Any], Any]) -> bool:
     """Whether a tensor that lies in order has its axes in another order; strides tell that of several axes of one
-    element only at other sizes."""
+    element, or of what lies in no order, only at other sizes."""
     if is_in_order_by_chance(handle.twin):
         return True
-    if not handle.lenses or handle.twin.shape.count(1) < 2:
+    if not handle.lenses or (handle.twin.is_contiguous() and handle.twin.shape.count(1) < 2):
         return False
     try:
         return not at(handle).is_contiguous()

@@ -56,6 +56,12 @@ class Bytes:
 BEGIN = 1 << 20
 
 
+def fills_alone(func: Any) -> bool:
+    """Whether an operator writes one number everywhere, also where elements share their memory: by a tensor, as
+    `t[...] = 1` has it, torch copies, and refuses such."""
+    return func._schema.name in FILLS and func._schema.overload_name != "Tensor"
+
+
 def has_overlap(twin: torch.Tensor) -> bool:
     """Whether elements of a tensor may share their memory."""
     reach = 0
@@ -75,7 +81,7 @@ def refuse_shared_elements(node: Node, target: Node) -> None:
     which it writes at another place, be it at the sizes of the example or at others: what it leaves hangs on the order
     of the writes."""
     target_of: Any = node.target
-    if target_of._schema.name in FILLS:
+    if fills_alone(target_of):
         return
     memory = storage.storage_of(target)
     others = [each for each in node.all_input_nodes if each is not target and storage.storage_of(each) == memory]

@@ -1,0 +1,45 @@
+"""What operators assert of their operands' content, and of the sizes in which constant places must lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from irkit.core.ir import Value
+from lowering.capture.guards.answers import holds
+from lowering.fold.asserted_operands import ASSERTING, asserted_conditions, asserted_in_place
+from lowering.records.sizes import is_unbacked
+from lowering.tensors.places import PLACED, places_there
+
+TELLING = ASSERTING.union(PLACED)
+"""Operators that assert something."""
+
+
+def keep_asserted(
+    tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Value]
+) -> None:
+    """Keeps what an operator asserts of its operands' content."""
+    name = func._schema.name
+    keep_places(tracer, func, args, kwargs)
+    if name in ASSERTING:
+        made = results[0] if len(results) == 1 else tuple(results)
+        tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
+
+
+def keep_asserted_in_place(
+    tracer: Any, functional: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Value]
+) -> None:
+    """Keeps what an operator asserts that stands for one which writes its arguments."""
+    keep_places(tracer, functional, args, kwargs)
+    asserted = asserted_in_place(functional._schema.name, args, kwargs, results, tracer.line())
+    tracer.scope.checks.extend(asserted)
+
+
+def keep_places(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Keeps that the places of an operator are there, as far as sizes of the arguments tell; of those that are not for
+    the example, torch itself tells."""
+    for condition in places_there(func, args, kwargs):
+        of_data = any(is_unbacked(each.name) for each in condition.free_symbols)
+        there = tracer.before is not None or holds(condition, tracer.asked.hints) is not False
+        if not of_data and there:
+            tracer.asked.required(condition)
