@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from irkit import dims
@@ -30,9 +31,9 @@ from lowering.capture.patches.set_data import set_to_itself, sets_memory
 from lowering.direct.control import plain_results, scanned_over, version_of
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
-from lowering.direct.functions.arrays import Array, refuse_numpy
+from lowering.direct.functions.arrays import Array, axes_taken, indices, no_tensors, refuse_numpy
 from lowering.direct.functions.bodies import with_gradients
-from lowering.direct.functions.indexing import INDEXING, has_traced, without_symbols, write_places
+from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
@@ -54,6 +55,7 @@ from lowering.direct.meta_device.by_chance import lie_by_chance
 from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.repeats import SIZES
+from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import OF_MEMORY, Traced, has_view, note_first, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.errors import CaptureError, LoweringError
@@ -490,7 +492,100 @@ def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     return met(tracer, torch.ops.aten.cat.default, ([*tensors], dim) if dim else ([*tensors],), {})
 
 
-FEW = 64
-"""Of how many numbers a tensor is made at once."""
 AT_ONCE: Mapping[Any, Callable[..., Any]] = MappingProxyType({torch.cat: joined, torch.tensor: tensor_of_numbers})
 """What a cache calls twice for each layer and run, met without the way through torch's dispatcher where that can be."""
+
+
+# ---------------------------------------------- `x[i]` and `x[i] = y`, with numbers that vary
+
+
+INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+FEW = 64
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def write_places(tracer: Tracer, x: Any, index: Any, value: Any) -> None:
+    """x[index] = value, where torch leaves out no axis of `value` for being 1 long: it may where it refuses that."""
+    tracer.asked.unstripped, before = True, tracer.asked.raised
+    try:
+        return torch.Tensor.__setitem__(x, index, value)
+    except (RuntimeError, IndexError, IrkitError):
+        tracer.asked.unstripped, tracer.asked.raised = False, before
+        return torch.Tensor.__setitem__(x, index, value)
+    finally:
+        tracer.asked.unstripped = False
+
+
+def without_symbols(x: Any, index: Any, *value: Any) -> tuple[Any, ...]:
+    """The arguments of an indexing where `x` is selected from already by each number that varies.
+
+    Such a number is a size, or what a tensor of no axes holds; at the ends of a slice, too.
+    """
+    index = indices(index)
+    if isinstance(index, list) and holds_numbers(index) and all(isinstance(each, int | torch.SymInt) for each in index):
+        index = places_of(index)  # a list with lists or tensors in it is a tuple to torch
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if isinstance(index, tuple) and any(map(holds_numbers, parts)):
+        parts = [places_of(part) if holds_numbers(part) else part for part in parts]
+        index = tuple(parts)
+    ends = [part for part in parts if isinstance(part, slice)]
+    if any(varies(end) for part in ends for end in (part.start, part.stop, part.step)):
+        parts = [sliced(part) if isinstance(part, slice) else part for part in parts]
+        index = tuple(parts)
+    if not any(map(varies, parts)):
+        return (x, index, *value)
+    rest: list[Any] = []
+    for place, part in enumerate(parts):
+        if varies(part):
+            after = sum(map(axes_taken, parts[place + 1 :]))
+            dim = -1 - after if Ellipsis in no_tensors(parts[:place]) else sum(map(axes_taken, rest))
+            x = x.select(dim, place_within(x.shape[dim], part.item() if isinstance(part, torch.Tensor) else part))
+        else:
+            rest.append(part)
+    return (x, tuple(rest) or Ellipsis, *value)
+
+
+def place_within(size: Any, place: Any) -> Any:
+    """A place along an axis; in a body, where it is beyond the axis for the example, which need not come there, one
+    that is within it, under the condition that it is the same."""
+    node = getattr(place, "node", None)
+    if not isinstance(node, SizeNode) or not node.asked.inside:
+        return place
+    length = size.node.hint if isinstance(size, torch.SymInt) else size
+    if length < 1 or -length <= node.hint < length:
+        return place
+    torch._check(place < size)
+    torch._check(place >= -size)
+    return torch.sym_max(torch.sym_min(place, size - 1), -size)
+
+
+def has_traced(index: Any) -> bool:
+    """Whether a part of an index of a weight is a tensor that is traced, or a number that varies."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(each, Traced | torch.SymInt | slice | list | Array) for each in parts)
+
+
+def holds_numbers(part: Any) -> bool:
+    """Whether a part of an index is a list of places, of which some vary."""
+    leaves = pytree.tree_leaves(part) if isinstance(part, list | tuple) else ()
+    return any(type(each) is Traced or isinstance(each, torch.SymInt) for each in leaves)
+
+
+def places_of(part: Any) -> torch.Tensor:
+    """A list of places, or of lists of them, as a tensor."""
+    if isinstance(part, list | tuple):
+        return torch.stack([places_of(each) for each in part])
+    return part if isinstance(part, torch.Tensor) else tensor_of(part, torch.int64)
+
+
+def sliced(part: slice) -> slice:
+    """A slice whose ends are numbers, where tensors of no axes were."""
+    ends = (part.start, part.stop, part.step)
+    return slice(*(end.item() if varies(end) and isinstance(end, torch.Tensor) else end for end in ends))
+
+
+def varies(part: Any) -> bool:
+    """Whether a part of an index is a number that varies."""
+    if isinstance(part, torch.SymInt):
+        return True
+    return type(part) is Traced and part.dim() == 0 and part.dtype in INTEGERS

@@ -424,6 +424,19 @@ def element(tensor: torch.Tensor) -> Any:
     return tensor.item() if tensor.dtype in NUMBERS else Array(tensor.clone())
 
 
+def no_tensors(parts: list[Any]) -> list[Any]:
+    """The parts that are no tensors, which cannot be compared with others."""
+    return [part for part in parts if not isinstance(part, torch.Tensor | torch.SymInt | list)]
+
+
+def axes_taken(part: Any) -> int:
+    """How many axes a part of an index is about."""
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    mask = isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8)
+    return part.dim() if mask else 1
+
+
 def indices(place: Any) -> Any:
     """An index with tensors in the place of arrays."""
     if isinstance(place, tuple):
