@@ -344,7 +344,7 @@ def taken_by_torch(tracer: Tracer, func: Any, types: Any, args: Any, kwargs: Map
         )
     try:
         return func(*args, **kwargs)
-    except (RuntimeError, NotImplementedError) as error:
+    except RuntimeError as error:
         if getattr(func, "__name__", "") in OF_MEMORY:
             note_first(tracer, error)
         raise
