@@ -213,6 +213,7 @@ fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.copied_views 1000
 	$(BIN)/python -m tests.fuzz.layouts_of_results 1000
 	$(BIN)/python -m tests.fuzz.asked_layouts 1000
+	$(BIN)/python -m tests.fuzz.written_views 1000
 
 special-values: $(READY)
 	$(BIN)/python -m tests.fuzz.special_values $(VALUES_ARGS)
