@@ -40,10 +40,10 @@ TEXT = (ast.JoinedStr, ast.FormattedValue, ast.Constant, ast.Tuple, ast.BinOp, a
 """What a text is made of, that decides nothing."""
 
 
-OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+OWN = tuple(f"{each}{os.sep}" for each in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 
 
-ENTRIES = tuple(f"{OWN[1]}{os.sep}{file}" for file in (f"direct{os.sep}run.py", f"capture{os.sep}torch_export.py"))
+ENTRIES = tuple(f"{OWN[1]}{file}" for file in (f"direct{os.sep}run.py", f"capture{os.sep}torch_export.py"))
 """The files of irkit that call the model."""
 
 

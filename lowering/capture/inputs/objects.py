@@ -23,6 +23,7 @@ import torch
 
 from lowering.capture.inputs.alike import SIMPLE, functions_of
 from lowering.capture.inputs.variables import ABSENT, is_filled
+from lowering.records.message_lines import OWN
 
 
 class Mark:
@@ -502,11 +503,18 @@ def reached_from(functions: Iterable[types.FunctionType]) -> list[types.Function
 def functions_named(code: types.CodeType, variables: Mapping[str, Any]) -> Iterator[types.FunctionType]:
     """The functions that a code calls by name, or may choose from a list or dict that it names."""
     for name in globals_read(code):
-        held = variables.get(name)
+        held = unpatched(variables.get(name))
         if is_followed(held):
             yield held
         elif isinstance(held, dict | list | tuple):
-            yield from filter(is_followed, [*(held.values() if isinstance(held, dict) else held)])
+            yield from filter(is_followed, map(unpatched, held.values() if isinstance(held, dict) else held))
+
+
+def unpatched(held: Any) -> Any:
+    """What stood there before irkit put a function of its own in its place, as it does while a model runs."""
+    while inspect.isfunction(held) and held.__code__.co_filename.startswith(OWN):
+        held = getattr(held, "__wrapped__", None)
+    return held
 
 
 def is_followed(held: Any) -> TypeGuard[types.FunctionType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import os
 import re
 import sys
 import types
@@ -173,7 +174,7 @@ def keeping_shape(shape: Any, code: types.CodeType) -> Any:
     return shape if code.co_filename.startswith(TORCH) else Shape(shape)
 
 
-TORCH = str(Path(torch.__file__).parent)
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 OWN_SHAPE: Any = vars(torch._C.TensorBase)["shape"].__get__
 OWN_SIZE: Any = torch.Tensor.size
 SHAPES = ((torch.Tensor, "shape", property(shape_of)), (torch.Tensor, "size", size_of))
