@@ -53,7 +53,8 @@ class Telling(torch.nn.Module):
 def models(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """The classes of a module that stands beside torch."""
     file = str(Path(torch.__file__).parents[1] / request.param.replace("/", os.sep) / "own.py")
-    linecache.cache[file] = (len(SOURCE), None, SOURCE.splitlines(keepends=True), file)
+    lines: list[str] = [*SOURCE.splitlines(keepends=True)]
+    linecache.cache[file] = (len(SOURCE), None, lines, file)
     space: dict[str, Any] = {"__name__": request.param.replace("/", ".") + ".own"}
     exec(compile(SOURCE, file, "exec"), space)
     yield space
