@@ -74,13 +74,20 @@ def there(whole: Any, ends: tuple[int, int] | None, counts: Sequence[Any], lenie
     if isinstance(whole, int | sympy.Integer) or any(size == 0 for size in counts):
         return
     least = 1 if ends is None else max(ends[1] + 1, -ends[0], 1)
-    if lenient and least == 1:
+    if least == 1 and (lenient or is_nothing_with(whole, counts)):
         return
     nothing: list[Any] = [sympy.Eq(size, 0) for size in counts if not isinstance(size, int | sympy.Integer)]
     nothing += [sympy.Eq(whole, 0)] if lenient else []
     condition = sympy.Or(sympy.Ge(whole, least), *nothing)
     if condition not in (True, sympy.true):
         yield condition
+
+
+def is_nothing_with(whole: Any, counts: Sequence[Any]) -> bool:
+    """Whether some count is 0 wherever the length of an axis is: each factor of that is one of a count's."""
+    factors = [each for each in sympy.Mul.make_args(sympy.sympify(whole)) if not each.is_number]
+    known = {factor for count in counts for factor in sympy.Mul.make_args(sympy.sympify(count))}
+    return known.issuperset(factors)
 
 
 STRICT = "index_fill index_copy scatter scatter_add scatter_reduce gather"

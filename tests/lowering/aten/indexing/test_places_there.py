@@ -91,3 +91,16 @@ def test_a_place_that_data_tells_needs_an_element_where_there_are_places(way: st
 @pytest.mark.parametrize("seed", drawn("views written in place", range(2000), 30))
 def test_what_is_written_in_place_into_a_view_is_eagers(seed: int) -> None:
     assert not [*faults(seed, Counter())]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_places_of_which_there_are_none_where_the_axis_has_none_ask_nothing(way: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        rows = torch.arange(x.shape[0])
+        return x[rows] + x[rows[:, None].expand(-1, 2).reshape(-1)].view(x.shape[0], 2, 3).sum(1) + x[rows.flip(0)]
+
+    program = irkit.to_onnx(function, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture=way)
+    assert not [text for text, _ in program.report.guards if "n >= 1" in text]
+    for count in (0, 1, 6):
+        x = torch.randn(count, 3)
+        torch.testing.assert_close(program(x), function(x))
