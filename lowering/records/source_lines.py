@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
@@ -104,6 +106,17 @@ def short_path(file: str) -> str:
         if name is not None and path.stem != name and path.stem.startswith(name):
             return name + path.suffix
     return "/".join(path.parts[-2:])
+
+
+LEFT = (*(f"{sysconfig.get_path(each)}{os.sep}" for each in ("stdlib", "purelib", "platlib")), "<")
+"""How the files begin that nobody changes while a process runs, and what is no file."""
+
+
+def forget_changed_files() -> None:
+    """Has Python read the user's files anew that were changed, and perhaps loaded anew, since it read them: there are
+    few, and to ask for the times of all that an export reads takes longer than to export a small model."""
+    for file in [each for each in linecache.cache if not each.startswith(LEFT)]:
+        linecache.checkcache(file)
 
 
 def calling_files() -> set[str]:

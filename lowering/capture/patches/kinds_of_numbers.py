@@ -249,10 +249,20 @@ INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 def may_ask(name: str, space: dict[str, Any]) -> bool:
     """Whether code of a module of Python with these globals names `type`, or may be typed in at any time."""
-    if name == "__main__":
-        return True
-    functions = (each for each in functions_in(space, name) if each.__globals__ is space)
+    return name == "__main__" or names_type(name, len(space), id(space.get("__spec__")))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def names_type(module: str, _size: int, _spec: int) -> bool:
+    """Whether code of a module of Python names `type`, as long as that has so many globals and was not loaded anew."""
+    own = sys.modules[module].__dict__
+    functions = (each for each in functions_in(own, module) if each.__globals__ is own)
     return any("type" in code.co_names for each in functions for code in codes_below(each.__code__))
+
+
+def forget_types_named() -> None:
+    """Has modules be looked through anew in an export: since the one before, functions in them may be others."""
+    names_type.cache_clear()
 
 
 @functools.lru_cache(maxsize=1 << 16)
