@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 import difflib
-import linecache
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -18,7 +17,7 @@ from lowering.control_flow.generation import Generation
 from lowering.control_flow.names import FUNCTIONS
 from lowering.errors import CaptureError
 from lowering.records.message_lines import name_called
-from lowering.records.source_lines import short_path
+from lowering.records.source_lines import lines_now, short_path
 
 Place = tuple[int, int, int, int]
 """Where a statement or an expression stands: its first line, its last, its first column, its last."""
@@ -76,7 +75,7 @@ class Source:
 
 def source_of(file: str) -> Source | None:
     """The source of a file; None where it is not at hand."""
-    lines = tuple(linecache.getlines(file))
+    lines = tuple(lines_now(file))
     return parsed_source(file, lines) if lines else None
 
 

@@ -20,7 +20,6 @@ from lowering.capture.capture import capture_model
 from lowering.capture.fx_graphs import is_aten
 from lowering.capture.own_example import refuse_broken_example
 from lowering.capture.patches.branches import branches_of_anything
-from lowering.capture.patches.kinds_of_numbers import forget_types_named
 from lowering.capture.torch_export import Attempt
 from lowering.capture.traces import traced_module
 from lowering.control_flow.rewriting import Rewriting, diffs, with_rewriting
@@ -31,7 +30,6 @@ from lowering.fold.lower import Lowered, lower_captured
 from lowering.fold.memory.shared_branches import refuse_writes_after
 from lowering.program.clock import Clock
 from lowering.records.options import DIRECT, TORCH_EXPORT, ExportOptions
-from lowering.records.source_lines import forget_changed_files
 from lowering.size_branches.tracing import trace_ways
 
 
@@ -132,8 +130,6 @@ def lower_model(
 ) -> Lowered:
     """A torch program as a graph, by the way that the options name, with its control flow rewritten where they say so;
     what was captured already is lowered as it is."""
-    forget_changed_files()
-    forget_types_named()
     if not options.rewrite or is_captured(model):
         return lower_as_it_is(model, args, kwargs, options, clock)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from lowering.records.message_lines import ENTRIES, OWN, nodes_around
 from lowering.records.sizes import is_unbacked
+from lowering.records.source_lines import lines_now
 
 MOST = 64
 """Of so many numbers a condition that one is among them can be read."""
@@ -54,7 +55,7 @@ def tells_by_identity(number: Any, through: bool = False) -> bool:
 
 def has_identities(file: str) -> bool:
     """Whether `is True` or `is False` stands in a file, or the file is none."""
-    return not linecache.getlines(file) or stands_in(file, tuple(linecache.cache[file][:2]))
+    return not lines_now(file) or stands_in(file, tuple(linecache.cache[file][:2]))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dis
-import linecache
 import os
 import sys
 import types
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 
 from lowering.records.message_instructions import ERRORS, Use, binds_error, use_of_text
+from lowering.records.source_lines import lines_now
 
 TELLING = frozenset(
     "print pprint debug info warn warning warning_once warn_once info_once error exception critical log fail".split()
@@ -231,7 +231,7 @@ def nodes_around(frame: Any) -> list[ast.AST]:
 
 def lines_of(frame: Any) -> tuple[str, ...]:
     """The source that a frame runs, of a file, an archive or what keeps lines elsewhere; empty where it has none."""
-    return tuple(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    return tuple(lines_now(frame.f_code.co_filename, frame.f_globals))
 
 
 @lru_cache(maxsize=256)

@@ -112,11 +112,12 @@ LEFT = (*(f"{sysconfig.get_path(each)}{os.sep}" for each in ("stdlib", "purelib"
 """How the files begin that nobody changes while a process runs, and what is no file."""
 
 
-def forget_changed_files() -> None:
-    """Has Python read the user's files anew that were changed, and perhaps loaded anew, since it read them: there are
-    few, and to ask for the times of all that an export reads takes longer than to export a small model."""
-    for file in [each for each in linecache.cache if not each.startswith(LEFT)]:
+def lines_now(file: str, variables: dict[str, Any] | None = None) -> list[str]:
+    """The lines of a file, by the loader among these globals where it lies in an archive. The user's may have been
+    changed, and loaded anew, since Python read them."""
+    if not file.startswith(LEFT):
         linecache.checkcache(file)
+    return linecache.getlines(file, variables)
 
 
 def calling_files() -> set[str]:

@@ -225,22 +225,21 @@ Kind.__name__ = Kind.__qualname__ = "type"
 
 def spaces_of(loaded: dict[str, types.ModuleType]) -> list[dict[str, Any]]:
     """The globals of all modules of Python that may hold code of models which asks for types. To look at each of
-    thousands would take longer than a small model: what was installed stays as it is while nothing else is imported."""
-    installed, own = modules_asking(len(loaded), next(reversed(loaded)))
-    asking = [name for name in own if name in loaded and may_ask(name, loaded[name].__dict__)]
-    return [loaded[name].__dict__ for name in (*asking, *installed) if name in loaded]
+    thousands would take longer than a small model: what was installed stays as it is while nothing else is imported,
+    and of the user's, where any function may be another in the next export, all are taken."""
+    return [loaded[name].__dict__ for name in modules_asking(len(loaded), next(reversed(loaded))) if name in loaded]
 
 
 @functools.lru_cache(maxsize=4)
-def modules_asking(_count: int, _last: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of the modules of Python, of which there are so many with this as the last, those (whose code names `type`, of
-    libraries that are installed and may be given tensors; that are the user's own)"""
+def modules_asking(_count: int, _last: str) -> tuple[str, ...]:
+    """Of the modules of Python, of which there are so many with this as the last, those that are the user's own, and of
+    libraries that are installed and may be given tensors those whose code names `type`."""
     held = [(name, each) for name, each in [*sys.modules.items()] if is_modelling(name)]
-    modules = [(name, each) for name, each in held if isinstance(each, types.ModuleType)]
-    own = {name: None for name, each in modules if not INSTALLED.search(str(each.__dict__.get("__file__", "")))}
-    rest = [(name, each.__dict__) for name, each in modules if name not in own]
+    modules = [(name, each.__dict__) for name, each in held if isinstance(each, types.ModuleType)]
+    own = {name: None for name, space in modules if not INSTALLED.search(str(space.get("__file__", "")))}
+    rest = [(name, space) for name, space in modules if name not in own]
     given = [(name, space) for name, space in rest if name.partition(".")[0] not in WITHOUT_TENSORS]
-    return tuple([name for name, space in given if may_ask(name, space)]), (*own,)
+    return (*own, *[name for name, space in given if may_ask(name, space)])
 
 
 INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
@@ -253,22 +252,17 @@ def may_ask(name: str, space: dict[str, Any]) -> bool:
 
 
 @functools.lru_cache(maxsize=1 << 16)
+def is_modelling(name: str) -> bool:
+    """Whether a module of Python stands in a library whose `type` may be another."""
+    return name.partition(".")[0] not in LEFT
+
+
+@functools.lru_cache(maxsize=1 << 16)
 def names_type(module: str, _size: int, _spec: int) -> bool:
     """Whether code of a module of Python names `type`, as long as that has so many globals and was not loaded anew."""
     own = sys.modules[module].__dict__
     functions = (each for each in functions_in(own, module) if each.__globals__ is own)
     return any("type" in code.co_names for each in functions for code in codes_below(each.__code__))
-
-
-def forget_types_named() -> None:
-    """Has modules be looked through anew in an export: since the one before, functions in them may be others."""
-    names_type.cache_clear()
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def is_modelling(name: str) -> bool:
-    """Whether a module of Python stands in a library whose `type` may be another."""
-    return name.partition(".")[0] not in LEFT
 
 
 def functions_in(attributes: Any, module: str) -> Iterator[types.FunctionType]:
