@@ -12,6 +12,7 @@ import torch
 
 import irkit
 from irkit.errors import IrkitError
+from tests.support.right_or_refused import first_wrong
 
 WAYS = ("direct", "torch.export")
 ROWS = ({0: "n"},)
@@ -128,22 +129,10 @@ def made(body: str, where: Path | None) -> Any:
     return names["f"]
 
 
-def refused_or_right(
-    function: Any, way: str, rows: tuple[int, ...] = (12, 5), signs: tuple[int, ...] = (1, -1)
-) -> bool:
+def refused_or_right(function: Any, way: str) -> bool:
     """Whether an export of f(x) refuses what it would answer wrongly."""
-    try:
-        program = irkit.to_onnx(function, (torch.rand(12, 3) + 1,), dynamic_shapes=ROWS, capture=way)
-    except IrkitError:
-        return True
-    for x in (torch.rand(12, 3) + 1, torch.rand(5, 3) + 1, -1 - torch.rand(12, 3)):
-        try:
-            found = program(x)
-        except IrkitError:
-            continue
-        if not torch.equal(found, function(x)):
-            return False
-    return True
+    inputs = torch.rand(12, 3) + 1, torch.rand(5, 3) + 1, -1 - torch.rand(12, 3)
+    return first_wrong(function, torch.rand(12, 3) + 1, way, inputs) is None
 
 
 @pytest.mark.parametrize("way", WAYS)
