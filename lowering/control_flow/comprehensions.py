@@ -6,14 +6,18 @@ Where data or a size that varies tells how many elements there are, `flow.listed
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lowering.records.message_lines import name_called
 
+FLOW = "flow"
+"""By which name a rewritten function knows what it calls."""
 NAMES = ("list", "tuple", "sum", "len", "set")
 """The builtins that make something of all elements at once."""
 ONES = ("max", "min", "any", "all")
 """Those that take one of all elements, or ask these for their truth, where they are made one by one."""
+FIRST = ("any", "all")
+"""Those of them of which the first elements may tell, so that the others are not made."""
 ASKING = ("tolist", "numel")
 """The methods that make plain numbers of sizes."""
 REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
@@ -22,7 +26,7 @@ REFUSED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda)
 
 def is_listed(node: ast.AST) -> bool:
     """Whether an expression goes over elements, and makes one thing of each."""
-    if isinstance(node, ast.ListComp):
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
         return is_plain_comprehension(node)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
@@ -30,35 +34,51 @@ def is_listed(node: ast.AST) -> bool:
         return len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred) and isinstance(node.ctx, ast.Load)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
-    given = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    if given is None or node.func.id not in (*NAMES, *ONES) or isinstance(given, ast.Starred):
+    if node.func.id not in (*NAMES, *ONES) or not is_of_elements(node):
         return False
+    given = node.args[0]
     if isinstance(given, ast.GeneratorExp | ast.ListComp) and not is_plain_comprehension(given):
         return False
     if isinstance(given, ast.GeneratorExp):
-        return True
+        return len(given.generators) == 1 or node.func.id not in FIRST
     mapped = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "map"
     return node.func.id in NAMES or mapped
 
 
-def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:
-    """Whether a comprehension has one `for`, and an element, and tests, that can be results of functions."""
-    (first, *rest) = node.generators
-    if rest or first.is_async or not is_plain_target(first.target):
+def is_of_elements(node: ast.Call) -> bool:
+    """Whether a call is given elements, and nothing beside, but for the number that `sum` begins with."""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    more = [*node.args[1:], *(each.value if each.arg == "start" else each for each in node.keywords)]
+    if not node.args or any(isinstance(each, ast.Starred | ast.keyword) for each in (node.args[0], *more)):
         return False
-    return not any(isinstance(each, REFUSED) for made in (node.elt, *first.ifs) for each in ast.walk(made))
+    return not more or (name == "sum" and len(more) == 1)
+
+
+def is_plain_comprehension(node: ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether the element of a comprehension, what it goes over and its tests can be results of functions."""
+    if any(each.is_async or not is_plain_target(each.target) for each in node.generators):
+        return False
+    inner = [each.iter for each in node.generators[1:]]
+    made = (node.elt, *inner, *(test for each in node.generators for test in each.ifs))
+    return not any(isinstance(each, REFUSED) for part in made for each in ast.walk(part))
 
 
 def comprehension_of(node: ast.AST) -> ast.ListComp | ast.GeneratorExp | None:
     """The comprehension of an expression that goes over elements; None where it has none."""
-    given = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else node
     return given if isinstance(given, ast.ListComp | ast.GeneratorExp) else None
 
 
 def tests_of_elements(node: ast.AST) -> list[ast.expr]:
     """The tests that say which elements an expression takes, `if c` in it."""
     given = comprehension_of(node) if is_listed(node) else None
-    return [] if given is None else given.generators[0].ifs
+    return [] if given is None else [test for each in given.generators for test in each.ifs]
+
+
+def inner_elements(node: ast.AST) -> list[ast.expr]:
+    """What the second and later `for` of an expression go over."""
+    given = comprehension_of(node) if is_listed(node) else None
+    return [] if given is None else [each.iter for each in given.generators[1:]]
 
 
 def is_plain_target(target: ast.expr) -> bool:
@@ -102,7 +122,7 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
     else."""
     if isinstance(node, ast.For):
         return node.iter
-    if isinstance(node, ast.ListComp) and is_listed(node):
+    if isinstance(node, ast.ListComp | ast.GeneratorExp) and is_listed(node):
         return node.generators[0].iter
     if isinstance(node, ast.BinOp) and is_listed(node):
         return node.right
@@ -113,25 +133,47 @@ def elements_gone_over(node: ast.AST) -> ast.expr | None:
     if is_asking(node) or is_parting(node):
         return node.func.value  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and is_listed(node):
-        (given,) = node.args
+        given = node.args[0]
         return given.generators[0].iter if isinstance(given, ast.GeneratorExp) else given
     return None
 
 
-def listed_arguments(node: ast.ListComp | ast.Call | ast.BinOp | ast.List, fresh: Callable[[], str]) -> list[ast.expr]:
+def listed_arguments(
+    node: ast.ListComp | ast.GeneratorExp | ast.Call | ast.BinOp | ast.List, fresh: Callable[[], str]
+) -> list[ast.expr]:
     """The arguments of `flow.listed` that stand for an expression, or of `flow.repeated`; `fresh` gives names that no
     variable has."""
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
-    made: ast.expr = node.func if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
+    made: ast.expr = made_by(node) if isinstance(node, ast.Call) else ast.Name("list", ast.Load())
     given = comprehension_of(node)
     if isinstance(node, ast.List):
         return [node.elts[0].value, ast.Constant(None), made]  # type: ignore[attr-defined]
     if given is None:
         return [node.args[0] if isinstance(node, ast.Call) else node, ast.Constant(None), made]
-    first = given.generators[0]
-    taken: list[ast.expr] = [element_function(first.target, each, fresh) for each in first.ifs]
-    return [first.iter, element_function(first.target, given.elt, fresh), made, *taken]
+    first, value = given.generators[0], given.elt
+    for each in reversed(given.generators[1:]):
+        value = flow_call("within", [each.iter, *functions_of_elements(each, value, fresh)])
+    each, *tests = functions_of_elements(first, value, fresh)
+    return [first.iter, each, made, *tests]
+
+
+def made_by(node: ast.Call) -> ast.expr:
+    """What makes something of elements: the function, and what its sum begins with."""
+    if len(node.args) == 1 and not node.keywords:
+        return node.func
+    return flow_call("beginning", [node.func, *node.args[1:]], node.keywords)
+
+
+def functions_of_elements(level: ast.comprehension, value: ast.expr, fresh: Callable[[], str]) -> list[ast.expr]:
+    """The functions of an element of one `for` of a comprehension: what it becomes, and each test of it."""
+    return [element_function(level.target, each, fresh) for each in (value, *level.ifs)]
+
+
+def flow_call(name: str, args: Sequence[ast.expr], named: Sequence[ast.keyword] = ()) -> ast.Call:
+    """A call of a function of `flow`."""
+    function = ast.Attribute(ast.Name(FLOW, ast.Load()), name, ast.Load())
+    return ast.Call(function, list(args), list(named))
 
 
 def element_function(target: ast.expr, value: ast.expr, fresh: Callable[[], str]) -> ast.expr:

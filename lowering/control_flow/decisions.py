@@ -12,6 +12,8 @@ from typing import TypeVar
 from lowering.control_flow.comprehensions import (
     PARTS,
     elements_gone_over,
+    flow_call,
+    inner_elements,
     is_asking,
     is_listed,
     is_parting,
@@ -22,7 +24,6 @@ from lowering.control_flow.names import MUTATORS, is_path
 from lowering.errors import CaptureError
 
 Node = TypeVar("Node", bound=ast.AST)
-NAME = "flow"
 TRUTHS = frozenset("bool any all max min torch.equal torch.allclose torch.is_nonzero".split())
 """Functions of which `flow.traceable` knows what they give for tensors."""
 OPENING = frozenset(("tolist",))
@@ -32,8 +33,9 @@ RISKY = frozenset("item index_select gather take narrow select view reshape toli
 """Methods that may fail for data for which the operand before them is false."""
 
 
-ITERATED = frozenset("range enumerate zip reversed len map".split())
-"""Builtins that a loop goes over, or that say how often."""
+PAIRS = "pairwise"
+ITERATED = frozenset(("range", "enumerate", "zip", "reversed", "len", "map", PAIRS))
+"""Functions of Python's that a loop goes over, or that say how often."""
 
 
 def is_called(node: ast.AST) -> bool:
@@ -67,14 +69,17 @@ def is_decision(node: ast.AST) -> bool:
     """Whether an expression decides something by a truth."""
     chained = isinstance(node, ast.Compare) and len(node.ops) > 1
     negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    return chained or negated or isinstance(node, ast.BoolOp | ast.IfExp) or is_called(node) or is_listed(node)
+    listed = is_listed(node) and not isinstance(node, ast.GeneratorExp)  # which decides where something goes over it
+    return chained or negated or isinstance(node, ast.BoolOp | ast.IfExp) or is_called(node) or listed
 
 
 def iterating_calls(elements: ast.expr) -> set[ast.AST]:
     """The calls in what a loop goes over of which `flow.traceable` knows what they give for sizes that vary."""
     calls = [each for each in ast.walk(elements) if isinstance(each, ast.Call)]
-    named: set[ast.AST] = {each for each in calls if isinstance(each.func, ast.Name) and each.func.id in ITERATED}
-    return named | {each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr in PARTS}
+    named = [each for each in calls if isinstance(each.func, ast.Name) and each.func.id in ITERATED]
+    named += [each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr in (*PARTS, PAIRS)]
+    within = [elements, *(part for each in named for part in each.args)]
+    return {*named, *(each for each in within if isinstance(each, ast.GeneratorExp) and is_listed(each))}
 
 
 def tests_in(function: ast.AST) -> set[ast.AST]:
@@ -114,12 +119,12 @@ class Decisions(ast.NodeTransformer):
         rest = [deferred(each) for each in node.values[1:]]
         told = {"lazy": any(bare[1:]), "as_value": node not in self.tests}
         named = [ast.keyword(each, ast.Constant(True)) for each, holds in told.items() if holds]
-        return at_place(call(name, [node.values[0], *rest], named), node)
+        return at_place(flow_call(name, [node.values[0], *rest], named), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         marked = node in self.marked
         self.generic_visit(node)
-        return at_place(call("not_", [node.operand]), node) if marked else node
+        return at_place(flow_call("not_", [node.operand]), node) if marked else node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         marked = node in self.marked
@@ -127,7 +132,7 @@ class Decisions(ast.NodeTransformer):
         if not marked:
             return node
         self.refuse_bindings([node.body, node.orelse])
-        return at_place(call("choose", [node.test, deferred(node.body), deferred(node.orelse)]), node)
+        return at_place(flow_call("choose", [node.test, deferred(node.body), deferred(node.orelse)]), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         marked = node in self.marked
@@ -138,7 +143,7 @@ class Decisions(ast.NodeTransformer):
         operators: list[ast.expr] = [ast.Constant(type(each).__name__) for each in node.ops]
         first, second, *rest = [node.left, *node.comparators]
         given = [ast.Tuple(operators, ast.Load()), first, second, *map(deferred, rest)]
-        return at_place(call("chain", given), node)
+        return at_place(flow_call("chain", given), node)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         return self.listed(node) if node in self.marked else self.generic_visit(node)
@@ -149,13 +154,17 @@ class Decisions(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         return self.listed(node) if node in self.marked else self.generic_visit(node)
 
-    def listed(self, node: ast.ListComp | ast.Call | ast.BinOp | ast.List) -> ast.AST:
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        return self.listed(node) if node in self.marked else self.generic_visit(node)
+
+    def listed(self, node: ast.ListComp | ast.GeneratorExp | ast.Call | ast.BinOp | ast.List) -> ast.AST:
         """A call that makes a list of elements, or counts them."""
         elements = elements_gone_over(node)
-        self.marked |= set() if elements is None else iterating_calls(elements)
-        self.generic_visit(node)
-        name = "repeated" if isinstance(node, ast.BinOp) else "listed"
-        return at_place(call(name, listed_arguments(node, self.fresh)), node)
+        for each in () if elements is None else (elements, *inner_elements(node)):
+            self.marked |= iterating_calls(each)
+        self.generic_visit(node)  # which may make the comprehension in a call another call
+        name = "repeated" if isinstance(node, ast.BinOp) else "nested" if inner_elements(node) else "listed"
+        return at_place(flow_call(name, listed_arguments(node, self.fresh)), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         marked = node in self.marked
@@ -166,17 +175,17 @@ class Decisions(ast.NodeTransformer):
         if not marked:
             return node
         if is_reducing(node):
-            return at_place(call("reduced", [node.func, *node.args]), node)
+            return at_place(flow_call("reduced", [node.func, *node.args]), node)
         for each in node.args:
             if isinstance(each, ast.GeneratorExp):
                 self.refuse_bindings([each])
-        made = ast.Call(call("traceable", [node.func]), node.args, node.keywords)
+        made = ast.Call(flow_call("traceable", [node.func]), node.args, node.keywords)
         return at_place(made, node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         marked = node in self.marked
         self.generic_visit(node)
-        return at_place(call("element_at", [node.value, node.slice]), node) if marked else node
+        return at_place(flow_call("element_at", [node.value, node.slice]), node) if marked else node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         return self.generic_visit(node)
@@ -204,12 +213,6 @@ def risks(node: ast.expr) -> bool:
             if name in RISKY or name in MUTATORS or (name.endswith("_") and not name.startswith("_")):
                 return True
     return False
-
-
-def call(name: str, args: Sequence[ast.expr], named: Sequence[ast.keyword] = ()) -> ast.Call:
-    """A call of a function of `flow`."""
-    function = ast.Attribute(ast.Name(NAME, ast.Load()), name, ast.Load())
-    return ast.Call(function, list(args), list(named))
 
 
 def deferred(node: ast.expr) -> ast.expr:

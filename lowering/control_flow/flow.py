@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import attrs
 import torch
 
 from irkit.errors import EvaluateError
@@ -18,6 +19,7 @@ from lowering.capture.patches.kept_sizes import PLAIN_OF
 from lowering.control_flow.branches import Attributes, branch_results
 from lowering.control_flow.elements import element_at
 from lowering.control_flow.loops import Loop
+from lowering.control_flow.ragged import GrowingList
 from lowering.control_flow.rows import GrownList, Open, different_numbers, elements_of, varies
 from lowering.control_flow.truths import and_, assert_, chain, choose, is_kept, not_, or_, traceable
 from lowering.control_flow.values import (
@@ -38,6 +40,7 @@ from lowering.errors import CaptureError
 __all__ = [
     "and_",
     "assert_",
+    "beginning",
     "branch",
     "chain",
     "choose",
@@ -45,6 +48,7 @@ __all__ = [
     "element_at",
     "for_",
     "listed",
+    "nested",
     "not_",
     "or_",
     "reduced",
@@ -53,6 +57,7 @@ __all__ = [
     "undefined",
     "unset",
     "while_",
+    "within",
 ]  # fmt: skip
 
 PEELED = 2
@@ -226,6 +231,38 @@ def has_no_round(length: Any) -> bool:
     return isinstance(node, SizeNode) and node.hint == 0 and not is_of_data(length)
 
 
+@attrs.frozen(eq=False)
+class Beginning:
+    """sum(elements, start), or what else the function is there."""
+
+    function: Any
+    start: Any
+    by_name: bool = False
+
+    def __call__(self, elements: Any) -> Any:
+        return self.function(elements, start=self.start) if self.by_name else self.function(elements, self.start)
+
+
+def beginning(function: Any, *more: Any, **named: Any) -> Beginning:
+    """function(elements, *more, **named), of the elements that are still to come"""
+    return Beginning(function, *more) if more else Beginning(function, named["start"], True)
+
+
+@attrs.frozen(eq=False)
+class Within:
+    """What an element becomes where a comprehension has another `for`: several, one for each of these elements that
+    passes the tests."""
+
+    elements: Any
+    each: Callable[[Any], Any]
+    tests: tuple[Callable[[Any], Any], ...]
+
+
+def within(elements: Any, each: Callable[[Any], Any], *tests: Callable[[Any], Any]) -> Within:
+    """`each(element) for element in elements if test(element) ...`, inside another `for` of a comprehension"""
+    return Within(elements, each, tests)
+
+
 def listed(
     elements: Any, each: Callable[[Any], Any] | None = None, make: Any = list, *tests: Callable[[Any], Any]
 ) -> Any:
@@ -233,9 +270,10 @@ def listed(
     without `each` make(elements). Of elements that pass some tests, where there are any."""
     if tests and each is not None:
         return listed_where(elements, each, make, tests)
+    first = make.start if isinstance(make, Beginning) else 0
     if make is set and each is None and (numbers := different_numbers(elements)) is not None:
         return numbers
-    given, make = make, PLAIN_OF.get(make, make)
+    given, make = make, plain_of(make)
     known = make in (list, tuple, sum, len, max, min, any, all)
     found = elements_of(elements) if known else elements
     if make is len and each is None and isinstance(found, OpenList):
@@ -258,7 +296,7 @@ def listed(
     if make is len:
         return found.length
     if make is sum:
-        return for_(found, lambda element, total: (total + value(element),), (0,), names="sum")[0]
+        return for_(found, lambda element, total: (total + value(element),), (first,), names="sum")[0]
     if each is None and found.stacked is not None:
         return GrownList.of(found.stacked(), make.__name__, make)
     made = for_(found, longer, ([],), names="list", written="list")[0]
@@ -270,32 +308,60 @@ def listed(
     return made
 
 
+def plain_of(make: Any) -> Any:
+    """What makes something of elements, as Python's own function."""
+    made = make.function if isinstance(make, Beginning) else make
+    return PLAIN_OF.get(made, made)
+
+
 def listed_where(elements: Any, each: Callable[[Any], Any], make: Any, tests: tuple[Callable[[Any], Any], ...]) -> Any:
     """make([each(element) for element in elements if test(element) ...])"""
-    plain = PLAIN_OF.get(make, make)
+    plain = plain_of(make)
     if plain not in (list, tuple, sum, len, max, min, any, all):
         return make([each(element) for element in elements if all(test(element) for test in tests)])
     found = elements_of(elements)
     if plain in (any, all) and not isinstance(found, Open):  # of which the first ones may tell
         return traceable(make)(each(element) for element in elements if all(test(element) for test in tests))
-    truths = plain in (any, all)
+
+    def told(element: Any) -> Any:
+        return as_tensor(truth(each(element)), torch.bool)
+
+    made = gathered(Within(found, told if plain in (any, all) else each, tests), [])
+    if plain in (max, min, any, all):
+        return traceable(make)(made)
+    return made if plain is list else listed(made, None, make)
+
+
+def nested(elements: Any, each: Callable[[Any], Within], make: Any, *tests: Callable[[Any], Any]) -> Any:
+    """make([... for element in elements if test(element) ... for ... in each(element)])"""
+    made = gathered(Within(elements, each, tests), [])
+    return made if make is list else listed(made, None, make)
+
+
+def gathered(level: Within, made: Any) -> Any:
+    """A list with what some elements become at its end: what passes the tests, and of several in the place of one, each
+    of them."""
 
     def longer(element: Any, made: Any) -> Any:
         def appended(made: Any) -> Any:
-            value = each(element)
-            made.append(as_tensor(truth(value), torch.bool) if truths else value)
+            value = level.each(element)
+            if not isinstance(value, Within):
+                made.append(value)
+            elif isinstance(made, GrowingList) and isinstance(elements_of(value.elements), Open):
+                made.extend(gathered(value, []))  # a round has no loop that adds to what the rounds add to
+            else:
+                made = gathered(value, made)
             return (made,)
 
         def left(made: Any) -> Any:
             return (made,)
 
-        first, *rest = (partial(test, element) for test in tests)
+        if not level.tests:
+            return appended(made)
+        first, *rest = (partial(test, element) for test in level.tests)
         return branch(and_(first(), *rest, lazy=True), appended, left, (made,), names="made", written="made")
 
-    made = for_(found, longer, ([],), names="made", written="made")[0]
-    if plain in (max, min, any, all):
-        return traceable(make)(made)
-    return made if plain is list else listed(made, None, make)
+    return for_(level.elements, longer, (made,), names="made", written="made")[0]
 
 
 def reduced(reduce: Any, function: Callable[[Any, Any], Any], elements: Any, *first: Any) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from lowering.control_flow.comprehensions import lambda_of
-from lowering.control_flow.decisions import Decisions, at_place, call, iterating_calls, tests_in
+from lowering.control_flow.comprehensions import flow_call, lambda_of
+from lowering.control_flow.decisions import Decisions, at_place, iterating_calls, tests_in
 from lowering.control_flow.exits import Exits
 from lowering.control_flow.liveness import Around, Variables, variables_of
 from lowering.control_flow.names import (
@@ -144,7 +144,7 @@ class Generation:
             return self.for_loop(node)
         if isinstance(node, ast.Assert) and node in self.marked:
             said = [] if node.msg is None else [lambda_of([], node.msg)]
-            return [at_place(ast.Expr(call("assert_", [node.test, *said])), node)]
+            return [at_place(ast.Expr(flow_call("assert_", [node.test, *said])), node)]
         if isinstance(node, ast.Break | ast.Continue) and region.carried is not None:
             return [region.end(node)]
         inner = Region() if isinstance(node, LOOPS) else region  # the exits of an unmarked loop are its own
@@ -164,7 +164,7 @@ class Generation:
             self.defined(name[1], given, [*self.block(node.orelse, Region()), region.end(node)], node),
         ]
         told = self.told(both, given, outs, attributes)
-        call_ = call("branch", [node.test, *map(load, name), tuple_of(given)], told)
+        call_ = flow_call("branch", [node.test, *map(load, name), tuple_of(given)], told)
         return [*made, at_place(assigned(outs, call_), node)]
 
     def leaving(self, node: ast.If, region: Region) -> Statements:
@@ -180,7 +180,7 @@ class Generation:
             self.defined(name[1], given, self.body(node.orelse, region, node), node),
         ]
         told = self.told(both, given, region.carried, attributes)
-        call_ = call("branch", [node.test, *map(load, name), tuple_of(given)], told)
+        call_ = flow_call("branch", [node.test, *map(load, name), tuple_of(given)], told)
         return [*made, at_place(ast.Return(call_), node)]
 
     def while_loop(self, node: ast.While) -> Statements:
@@ -191,7 +191,7 @@ class Generation:
         tested = self.defined(test, carried, [at_place(ast.Return(node.test), node)], node)
         made = self.defined(step, carried, self.body(node.body, region, node), node)
         told = self.told(node.body, carried, carried, attributes, self.exits.stops.get(node))
-        call_ = call("while_", [load(test), load(step), tuple_of(carried)], told)
+        call_ = flow_call("while_", [load(test), load(step), tuple_of(carried)], told)
         return [tested, made, at_place(assigned(carried, call_), node)]
 
     def for_loop(self, node: ast.For) -> Statements:
@@ -207,7 +207,7 @@ class Generation:
         made = self.defined(step, [element, *carried], [*first, *self.body(node.body, region, node)], node)
         told = self.told(node.body, carried, carried, attributes, self.exits.stops.get(node))
         self.marked |= iterating_calls(node.iter)
-        call_ = call("for_", [node.iter, load(step), tuple_of(carried)], told)
+        call_ = flow_call("for_", [node.iter, load(step), tuple_of(carried)], told)
         return [made, at_place(assigned(carried, call_), node)]
 
     # ---------------------------------------------------------------------------------------------- variables
@@ -321,7 +321,7 @@ class Generation:
         class Reads(ast.NodeTransformer):
             def visit_Name(self, node: ast.Name) -> ast.AST:
                 if isinstance(node.ctx, ast.Load) and node.id in unset:
-                    return at_place(call("defined", [node]), node)
+                    return at_place(flow_call("defined", [node]), node)
                 return node
 
             def visit_Call(self, node: ast.Call) -> ast.AST:

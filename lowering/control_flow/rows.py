@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -142,6 +143,14 @@ def open_reversed(given: Any) -> Any:
     if isinstance(elements, Open):
         return Open(elements.length, lambda i: elements.at(elements.length - 1 - i))
     return reversed(given)
+
+
+def open_pairwise(given: Any) -> Any:
+    """itertools.pairwise(...)"""
+    elements = elements_of(given)
+    if isinstance(elements, Open):
+        return Open(torch.sym_max(elements.length - 1, 0), lambda i: (elements.at(i), elements.at(i + 1)))
+    return pairwise(given)
 
 
 def open_unbind(given: torch.Tensor, dim: int = 0) -> Any:

@@ -16,7 +16,13 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.control_flow.comprehensions import elements_gone_over, is_counting, is_parting, tests_of_elements
+from lowering.control_flow.comprehensions import (
+    elements_gone_over,
+    inner_elements,
+    is_counting,
+    is_parting,
+    tests_of_elements,
+)
 from lowering.control_flow.decisions import is_opening
 from lowering.control_flow.sources import Place, decisions_in, definition_at, is_refusing, own_nodes, place_of
 from lowering.errors import CaptureError
@@ -167,6 +173,7 @@ def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:
     pairs = [(each, elements_gone_over(each)) for each in found]
     loops = [each for each, elements in pairs if elements is not None and covers(place_of(elements), place)]
     loops += [each for each in found if isinstance(each, ast.Call) and place in map(place_of, generators_of(each))]
+    loops += [each for each in found if any(covers(place_of(part), place) for part in inner_elements(each))]
     return min((each for each in loops if each not in exact), key=extent, default=exact[0] if exact else None)
 
 

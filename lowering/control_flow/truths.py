@@ -6,6 +6,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from lowering.control_flow.ragged import open_len
 from lowering.control_flow.rows import (
     GrownList,
     open_enumerate,
+    open_pairwise,
     open_range,
     open_reversed,
     open_split,
@@ -337,7 +339,8 @@ def is_nonzero(value: Any) -> Any:
 
 FUNCTIONS: dict[Any, Any] = {
     bool: bool_, any: any_, all: all_, max: extreme_by(max, True), min: extreme_by(min, False), range: open_range,
-    enumerate: open_enumerate, zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal,
+    enumerate: open_enumerate, zip: open_zip, reversed: open_reversed, pairwise: open_pairwise, len: open_len,
+    torch.equal: equal,
     torch.allclose: allclose, type: type_, isinstance: asked_kind(isinstance), hasattr: asked_kind(hasattr),
     torch.is_tensor: asked_kind(torch.is_tensor), torch.is_nonzero: is_nonzero, torch.unbind: open_unbind,
     torch.split: open_split, map: open_map, kept_sizes.length: partial(open_len, plain=kept_sizes.length),
