@@ -203,6 +203,7 @@ fuzz-control-flow: $(READY)
 	$(BIN)/python -m tests.fuzz.shared_memory $(firstword $(CONTROL_FLOW_ARGS) 500) moves
 	$(BIN)/python -m tests.fuzz.equal_layers $(or $(CONTROL_FLOW_ARGS),500)
 	$(BIN)/python -m tests.fuzz.taken_elements $(firstword $(CONTROL_FLOW_ARGS) 500)
+	$(BIN)/python -m tests.fuzz.taken_elements $(firstword $(CONTROL_FLOW_ARGS) 500) --wide
 
 fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from lowering.control_flow.comprehensions import (
     PARTS,
+    comprehension_of,
     elements_gone_over,
     flow_call,
     inner_elements,
@@ -160,10 +161,12 @@ class Decisions(ast.NodeTransformer):
     def listed(self, node: ast.ListComp | ast.GeneratorExp | ast.Call | ast.BinOp | ast.List) -> ast.AST:
         """A call that makes a list of elements, or counts them."""
         elements = elements_gone_over(node)
-        for each in () if elements is None else (elements, *inner_elements(node)):
+        inner = inner_elements(node)
+        for each in () if elements is None else (elements, *inner):
             self.marked |= iterating_calls(each)
         self.generic_visit(node)  # which may make the comprehension in a call another call
-        name = "repeated" if isinstance(node, ast.BinOp) else "nested" if inner_elements(node) else "listed"
+        several = inner and comprehension_of(node) is not None
+        name = "repeated" if isinstance(node, ast.BinOp) else "nested" if several else "listed"
         return at_place(flow_call(name, listed_arguments(node, self.fresh)), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

@@ -1,12 +1,15 @@
 """Random comprehensions over rows and sizes, with tests and without, rewritten, against eager.
 
-    python -m tests.fuzz.taken_elements 200 --seed 7
+    python -m tests.fuzz.taken_elements 200 --seed 7 [--wide]
+
+With `--wide` they have several `for`, go over generators and pairs, and are summed from a start.
 
 They compute with integers, so that results are equal to the last digit and no decision hangs on rounding.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 import warnings
@@ -41,6 +44,39 @@ OF_ROWS = ("torch.stack({})", "torch.stack(list({}))", "torch.stack(tuple({}))",
 OF_TRUTHS = ("x * 2 if any({}) else x", "x * 5 if all({}) else x - 1")
 
 
+WIDER = {
+    "r": ("({r} for {r} in x)", "({r} * 2 for {r} in x if {r}.sum() > 0)", "(x[{r}] - 1 for {r} in range(n))"),
+    "i": ("({i} + 1 for {i} in range(n - 1))", "(3 - {i} for {i} in range(n) if {i} < 3)"),
+    "i, r": ("enumerate({r} - 1 for {r} in x)", "zip((2 for {r} in x), x)", "zip(range(n), ({i} * 2 for {i} in x))"),
+    "r, q": ("itertools.pairwise(x)", "itertools.pairwise(x.flip(0))", "zip(({r} + 1 for {r} in x), x)"),
+}
+"""What a comprehension may go over, too: generators and pairs."""
+INNER = ("j in range(n)", "j in range(2)", "j in range(x.shape[1])", "j in range(1, n)", "j in (0, 1, n)")
+BEYOND = ("{} + j", "{} * (j + 1)", "{} - j if j > 0 else {}")
+FROM = ("sum({}, 3)", "sum({}, start=x[0, 0])", "sum({}, n)")
+FROM_ROWS = ("sum({}, x[0])", "sum({}, start=torch.ones(3, dtype=torch.int64))")
+
+
+def draw_wide_model(rng: random.Random) -> str:
+    """The text of a function with a comprehension of another form."""
+    bound = rng.choice(tuple(WIDER))
+    names = bound.split(", ")
+    of_rows = rng.random() < 0.5
+    element = rng.choice((ROWS if of_rows else NUMBERS)[rng.choice(names)])
+    over = rng.choice(WIDER[bound]).format(r="a", i="b") if rng.random() < 0.6 else rng.choice(OVER[bound])
+    ifs = "".join(f" if {rng.choice(TESTS[rng.choice(names)])}" for _ in range(rng.choice((0, 0, 1))))
+    levels = [f" for {bound} in {over}{ifs}"]
+    if rng.random() < 0.5:
+        levels.insert(rng.choice((0, 1)), f" for {rng.choice(INNER)}{rng.choice(('', '', ' if j != 1'))}")
+        element = rng.choice(BEYOND).replace("{}", f"({element})")
+    summed = rng.random() < 0.6
+    made = "".join((element, *levels))
+    made = f"({made})" if summed and rng.random() < 0.7 else f"[{made}]"
+    forms = (FROM_ROWS if of_rows else FROM) if summed else OF_ROWS[:-1] if of_rows else OF_NUMBERS[1:]
+    form = rng.choice(forms)
+    return f"def model(x):\n    n = x.shape[0]\n    return {form.replace('{}', made)}\n"
+
+
 def draw_model(rng: random.Random) -> str:
     """The text of a function."""
     bound = rng.choice(tuple(OVER))
@@ -66,10 +102,10 @@ def inputs(seed: int) -> list[torch.Tensor]:
     return [torch.randint(-5, 6, (n, 3), generator=generator) for n in (4, 4, 1, 2, 3, 7, 5, 0)]
 
 
-def outcome(seed: int) -> str:
+def outcome(seed: int, wide: bool = False) -> str:
     """What came of one program: "agrees", "is refused: ..." for an error of irkit's, or what is wrong."""
-    text = draw_model(random.Random(seed))
-    model = function_of(text, f"/fuzz/taken_{seed}.py", "model", {"torch": torch})
+    text = (draw_wide_model if wide else draw_model)(random.Random(seed))
+    model = function_of(text, f"/fuzz/taken_{seed}_{wide}.py", "model", {"torch": torch, "itertools": itertools})
     example, *others = inputs(seed)
     if eager_answer(model, example) is None:
         return "agrees"
@@ -111,16 +147,18 @@ def agree(one: object, other: object) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Runs programs, and prints those that do not agree: 0 where none is wrong."""
     warnings.simplefilter("ignore")
-    seeds, wrong, refused = seeds_asked(arguments), 0, 0
+    wide = "--wide" in arguments
+    seeds, wrong, refused = seeds_asked([each for each in arguments if each != "--wide"]), 0, 0
     for seed in seeds:
         try:
-            said = outcome(seed)
+            said = outcome(seed, wide)
         except Exception as error:
             said = f"fails: {type(error).__name__}: {error}"
         refused += said.startswith(("is refused", "agrees, and"))
         wrong += not said.startswith(("is refused", "agrees"))
         if said != "agrees":
-            print(seed, said, draw_model(random.Random(seed)).splitlines()[-1].strip(), flush=True)
+            text = (draw_wide_model if wide else draw_model)(random.Random(seed))
+            print(seed, said, text.splitlines()[-1].strip(), flush=True)
     print(f"{len(seeds)} comprehensions, {refused} refused, {wrong} wrong")
     return bool(wrong)
 

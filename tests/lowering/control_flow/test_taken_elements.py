@@ -56,3 +56,8 @@ def test_counts_of_comprehensions_are_those_of_eager_or_refused(text: str) -> No
 @pytest.mark.parametrize("seed", [1, 3, 5, 9, 14, 25, 9304])
 def test_random_comprehensions_agree_with_eager(seed: int) -> None:
     assert outcome(seed) == "agrees"
+
+
+@pytest.mark.parametrize("seed", [5900000, 5900025, 5900042, 5900054, 5900061, 5900232, 5900253])
+def test_random_comprehensions_of_other_forms_agree_with_eager(seed: int) -> None:
+    assert outcome(seed, wide=True) == "agrees"
