@@ -34,6 +34,7 @@ from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, axes_taken, indices, no_tensors, refuse_numpy
 from lowering.direct.functions.bodies import with_gradients
 from lowering.direct.functions.numbers import tensor_of
+from lowering.direct.functions.own_rules import have_own_rule
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
 from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
@@ -152,6 +153,8 @@ class Above(OfTracer, ProxyTorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if types and have_own_rule(types):
+            return func(*args, **(kwargs or {}))
         if is_taken_apart(args):
             if func._schema.name.startswith(RESIZING) and not kwargs:
                 if type(args[0]) is Traced and not is_in_transform():
@@ -198,6 +201,8 @@ class Below(OfTracer, TorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if types and have_own_rule(types):
+            return NotImplemented  # what the tensor's own class makes of it comes here again
         if func in QUESTIONS:
             args = (held_by_transforms(args[0]), *args[1:])
         if (
