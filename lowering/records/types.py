@@ -135,10 +135,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 def is_wrapper(tensor: torch.Tensor) -> bool:
     """Whether a tensor is made of others by a class of its own: torch hands its operators to that, and where its
     numbers would lie there is nothing."""
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
-        return False
-    own = getattr(type(tensor), "__torch_dispatch__", None)
-    if own is torch._C._disabled_torch_dispatch_impl or tensor.numel() == 0:
+    if type(tensor) in PRESENT or tensor.layout is not torch.strided or not tensor.numel():
         return False
     try:
         return tensor.untyped_storage().data_ptr() == 0
