@@ -33,6 +33,7 @@ from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, axes_taken, indices, no_tensors, refuse_numpy
 from lowering.direct.functions.bodies import with_gradients
+from lowering.direct.functions.computed_sparse import makes_sparse, sparse_call
 from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.own_rules import have_own_rule
 from lowering.direct.functions.parts_taken import listed_parts
@@ -153,6 +154,9 @@ class Above(OfTracer, ProxyTorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if makes_sparse(func, args):
+            with self:
+                return sparse_call(self.own, func, args, kwargs or {})
         if types and have_own_rule(types):
             return func(*args, **(kwargs or {}))
         if is_taken_apart(args):

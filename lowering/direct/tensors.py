@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 from irkit import dims
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
+from lowering.direct.functions.computed_sparse import is_computed
 from lowering.direct.functions.copies import BY_CLONE, PICKLED, SHARED, copied_once
 from lowering.direct.functions.numbers import without_lists
 from lowering.direct.sizes import Laid, RoomNode, laid_size
@@ -398,9 +399,15 @@ def has_view(handle: Handle, sizes: Sequence[Any]) -> bool:
 
 
 def refuse_layout(tensor: torch.Tensor) -> None:
-    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one."""
+    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one, and for a sparse one
+    that the model computes."""
     if tensor.is_quantized:
         raise CaptureError("a quantized tensor is no input or result of a program", hint=INTEGERS)
+    if is_computed(tensor):
+        raise CaptureError(
+            "the model gives a sparse tensor that it computes as a result, or to an operator that takes dense ones",
+            hint="give x.to_dense(), or its places and numbers: x.indices() and x.values() of x.coalesce()",
+        )
     if tensor.layout is not torch.strided:
         raise LoweringError(
             f"a tensor of layout {tensor.layout} is not met by direct capture",
