@@ -540,7 +540,7 @@ WHOLE: Mapping[str, Any] = {"__invert__": lambda n: -n - 1, "__round__": rounded
 DIVIDED = (
     *((kind, name, method) for kind in NUMBERS for name, method in METHODS.items()),
     *((torch.SymInt, name, method) for name, method in WHOLE.items()), (torch.SymFloat, "rint", nearest_whole),
-    *BESIDE_TRUTHS, *OF_TRUTHS,
+    (torch.SymFloat, "item", lambda number: number), *BESIDE_TRUTHS, *OF_TRUTHS,
 )  # fmt: skip
 """The methods of numbers, and beside them, by class and name."""
 LACKED = tuple([(kind, name, each) for kind, name, each in DIVIDED if name[:2] == "__" and name not in vars(kind)])
