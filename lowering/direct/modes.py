@@ -27,7 +27,7 @@ from irkit import dims
 from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
-from lowering.capture.patches.set_data import set_to_itself, sets_memory
+from lowering.capture.patches.set_data import sets_memory
 from lowering.direct.control import plain_results, scanned_over, version_of
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
@@ -60,6 +60,7 @@ from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import OF_MEMORY, Traced, has_view, note_first, tracer_of
 from lowering.direct.tracer import Tracer
+from lowering.direct.writes import take_over
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.programs import first_line
@@ -164,23 +165,22 @@ class Above(OfTracer, ProxyTorchDispatchMode):
                 if type(args[0]) is Traced and not is_in_transform():
                     return Resized.apply(args[0], self.own, func, tuple(args[1:]))
                 refuse_unchanged(self.own, func, args)
+            found = None
             if func in SPARSE and any(map(is_sparse, args)):
                 with self:
                     return met(self.own, func, args, kwargs or {})
             if func in CELLS and not kwargs and not is_in_transform():
                 with self:
                     found = recurrent_by_scan(partial(scanned_over, self.own), func, *args)
-                if found is not None:
-                    return found
-            if func in IN_PARTS and not kwargs and func is not self.parted:
+            if found is None and func in IN_PARTS and not kwargs and func is not self.parted:
                 outer, self.parted = self.parted, func
                 try:
                     with self:
                         found = IN_PARTS[func](*args)
                 finally:
                     self.parted = outer
-                if found is not None:
-                    return found
+            if found is not None:
+                return found
             before, self.viewing = self.viewing, func in VIEWS
             try:
                 return scalar_overload(func, args)(*args, **(kwargs or {}))
@@ -206,7 +206,7 @@ class Below(OfTracer, TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if types and have_own_rule(types):
-            return NotImplemented  # what the tensor's own class makes of it comes here again
+            return NotImplemented  # what its class makes of it comes here again
         if func in QUESTIONS:
             args = (held_by_transforms(args[0]), *args[1:])
         if (
@@ -301,7 +301,7 @@ class Functions(OfTracer, TorchFunctionMode):
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
-            return set_to_itself(func, args, self.own.line)
+            return take_over(self.own, func, args)
         if func in READING and (made := content_for_python(self.own, func, args, kwargs or {})) is not None:
             return made
         if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):
