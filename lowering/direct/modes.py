@@ -38,7 +38,7 @@ from lowering.direct.functions.numbers import tensor_of
 from lowering.direct.functions.own_rules import have_own_rule
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
-from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
+from lowering.direct.functions.recurrent import BY_SCAN
 from lowering.direct.functions.sparse import SPARSE, held_by_model, is_held, is_sparse
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.functions.transforms import (
@@ -169,9 +169,9 @@ class Above(OfTracer, ProxyTorchDispatchMode):
             if func in SPARSE and any(map(is_sparse, args)):
                 with self:
                     return met(self.own, func, args, kwargs or {})
-            if func in CELLS and not kwargs and not is_in_transform():
+            if func in BY_SCAN and not kwargs and not is_in_transform():
                 with self:
-                    found = recurrent_by_scan(partial(scanned_over, self.own), func, *args)
+                    found = BY_SCAN[func](partial(scanned_over, self.own), func, *args)
             if found is None and func in IN_PARTS and not kwargs and func is not self.parted:
                 outer, self.parted = self.parted, func
                 try:
