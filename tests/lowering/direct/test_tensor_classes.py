@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 import irkit
 from irkit.errors import EvaluateError
+from lowering.errors import CaptureError
 from lowering.records.types import array_of
 
 F = torch.nn.functional
@@ -119,3 +120,23 @@ def test_a_wrapper_that_the_model_makes_of_what_it_computes() -> None:
 def test_the_numbers_of_a_wrapper_are_never_read_where_nothing_lies() -> None:
     with pytest.raises(EvaluateError, match=r"a Scaled \(4, 3\) has no memory of its own"):
         array_of(Scaled.of(torch.randn(4, 3)))
+
+
+class Giving(torch.nn.Module):
+    """A model that returns a tensor of another class, which it makes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Scaled.of(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (Giving(), (torch.ones(5, 3),)),
+        (lambda x, w: F.linear(x, w), (torch.ones(5, 3), Scaled.of(torch.ones(4, 3)))),
+        (lambda x, w: F.linear(x, w["w"]), (torch.ones(5, 3), {"w": Scaled.of(torch.ones(4, 3))})),
+    ],
+)
+def test_a_wrapper_is_no_input_and_no_result(model: Any, given: Any) -> None:
+    with pytest.raises(CaptureError, match="a Scaled, whose class wraps other tensors, is no input or result"):
+        irkit.to_onnx(model, given)
