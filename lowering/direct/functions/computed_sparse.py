@@ -15,18 +15,23 @@ from lowering.errors import CaptureError, LoweringError
 
 class ComputedSparse(torch.Tensor):
     """A sparse tensor without numbers that a model computes with while it is traced: an element for each column of
-    `places`, which has a row for each axis, and `numbers`, of which the first axis is that of these columns."""
+    `places`, which has a row for each axis, and `numbers`, of which the first axis is that of these columns. `whole`
+    says that it is made of a dense tensor whose gradient is recorded: torch may give that one where it is 0, too."""
 
     places: torch.Tensor
     numbers: torch.Tensor
     in_order: bool
     given: tuple[Any, ...]
+    whole: bool
 
     @staticmethod
-    def __new__(cls, places: torch.Tensor, numbers: torch.Tensor, sizes: Sequence[Any], in_order: bool) -> Any:
+    def __new__(
+        cls, places: torch.Tensor, numbers: torch.Tensor, sizes: Sequence[Any], in_order: bool, whole: bool = False
+    ) -> Any:
         make: Any = torch.Tensor._make_wrapper_subclass  # whose stub lacks the layout
         made = make(cls, tuple(sizes), dtype=numbers.dtype, layout=torch.sparse_coo, device=torch.device("cpu"))
         made.places, made.numbers, made.in_order, made.given = places, numbers, in_order, tuple(sizes)
+        made.whole = whole
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
@@ -38,7 +43,7 @@ class ComputedSparse(torch.Tensor):
 
     def with_numbers(self, numbers: torch.Tensor) -> ComputedSparse:
         """Other numbers at the same places."""
-        return ComputedSparse(self.places, numbers, self.given, self.in_order)
+        return ComputedSparse(self.places, numbers, self.given, self.in_order, self.whole)
 
     @property
     def count(self) -> Any:
@@ -79,6 +84,8 @@ def sparse_call(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str
         tracer.effects["content"] += 1  # what it holds is looked at
         args = [as_computed(each) if is_held(each) else each for each in args]
     meant = MAKERS.get(func) or TAKERS.get(func)
+    if func in DENSE_BACK and torch.is_grad_enabled():
+        require_places_alone(args)
     if meant is None and func in OF_NUMBERS:
         x = merged(args[0])
         return x.with_numbers(func(x.numbers, *args[1:], **kwargs))
@@ -90,6 +97,15 @@ def sparse_call(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str
             "zeros.index_add(0, rows, numbers[:, None] * x[columns])",
         )
     return found
+
+
+def require_places_alone(args: Sequence[Any]) -> None:
+    """Raises CaptureError for a product by which torch gives a dense tensor a gradient where it is 0, too."""
+    if any(type(each) is ComputedSparse and each.whole for each in args):
+        raise CaptureError(
+            "a gradient of a product by x.to_sparse() is recorded, which torch computes of all of x, also where it is 0",
+            hint="compute x @ y, or torch.sparse.mm(x.to_sparse(), y), whose gradient is that of the elements it has",
+        )
 
 
 def is_held(each: Any) -> bool:
@@ -128,7 +144,7 @@ def of_dense_axes(x: Any, axes: Any) -> Any:
     held = x != 0
     held = held.flatten(axes).any(-1) if axes < x.dim() else held
     places = held.nonzero().t()
-    return ComputedSparse(places, x[tuple(places.unbind(0))], x.shape, True)
+    return ComputedSparse(places, x[tuple(places.unbind(0))], x.shape, True, x.requires_grad)
 
 
 CHECKED: Any = ATEN._assert_async.default
@@ -171,7 +187,7 @@ def merged(x: ComputedSparse) -> ComputedSparse:
     shape = (each.shape[0], *x.numbers.shape[1:])
     counted = x.numbers.to(torch.int64) if x.dtype is torch.bool else x.numbers
     numbers = torch.zeros(shape, dtype=counted.dtype).index_add(0, group, counted)
-    return ComputedSparse(places_of_flat(each, sizes), numbers.to(x.dtype), x.given, True)
+    return ComputedSparse(places_of_flat(each, sizes), numbers.to(x.dtype), x.given, True, x.whole)
 
 
 def flat_places(places: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
@@ -256,7 +272,7 @@ def sparse_product(one: ComputedSparse, other: ComputedSparse) -> Any:
     )
     places = met.nonzero().t()
     numbers = product(one, dense(other))[tuple(places.unbind(0))]
-    return ComputedSparse(places, numbers, (one.given[0], other.given[1]), True)
+    return ComputedSparse(places, numbers, (one.given[0], other.given[1]), True, one.whole or other.whole)
 
 
 def sum_and_product(start: torch.Tensor, one: Any, other: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -283,7 +299,7 @@ def permuted(x: ComputedSparse, axes: Sequence[int]) -> ComputedSparse:
     rows = x.places.unbind(0)
     places = torch.stack([rows[axis] for axis in order[: x.sparse_axes]])
     same = order == [*range(x.dim())]
-    return ComputedSparse(places, x.numbers, [x.given[axis] for axis in order], x.in_order and same)
+    return ComputedSparse(places, x.numbers, [x.given[axis] for axis in order], x.in_order and same, x.whole)
 
 
 def turned(x: ComputedSparse) -> ComputedSparse:
@@ -322,7 +338,7 @@ def added(one: Any, other: Any, *, alpha: Any = 1) -> Any:
     for size, own in zip(other.given, one.given, strict=True):
         torch._check(size == own, lambda: "a sum of equal sizes")
     numbers = torch.cat([one.numbers, other.numbers * alpha if alpha != 1 else other.numbers])
-    both = ComputedSparse(torch.cat([one.places, other.places], 1), numbers, one.given, False)
+    both = ComputedSparse(torch.cat([one.places, other.places], 1), numbers, one.given, False, one.whole or other.whole)
     return merged(both) if one.in_order and other.in_order else both
 
 
@@ -347,7 +363,7 @@ def summed_along(x: ComputedSparse, dim: Any, keepdim: bool = False, *, dtype: A
     if not kept:
         return numbers.sum(0)
     rows, left = x.places.unbind(0), [size for axis, size in enumerate(x.given) if axis not in axes]
-    return merged(ComputedSparse(torch.stack([rows[axis] for axis in kept]), numbers, left, False))
+    return merged(ComputedSparse(torch.stack([rows[axis] for axis in kept]), numbers, left, False, x.whole))
 
 
 def softened(x: ComputedSparse, dim: int, half_to_float: Any = False, *, log: bool = False) -> Any:
@@ -374,7 +390,8 @@ def masked(x: Any, mask: Any) -> Any:
     """x.sparse_mask(mask): the numbers of a dense tensor at the places of a sparse one."""
     if type(x) is ComputedSparse or type(mask) is not ComputedSparse:
         return NotImplemented
-    return mask.with_numbers(x[tuple(mask.places.unbind(0))])
+    numbers = x[tuple(mask.places.unbind(0))]
+    return ComputedSparse(mask.places, numbers, mask.given, mask.in_order, mask.whole or x.requires_grad)
 
 
 def converted(x: ComputedSparse, dtype: Any = None, layout: Any = None, **more: Any) -> Any:
@@ -429,6 +446,10 @@ TAKERS: Mapping[Any, Callable[..., Any]] = MappingProxyType({
     ATEN.clone.default: same, ATEN.alias.default: same,
 })  # fmt: skip
 """What an operator gives of one."""
+DENSE_BACK = frozenset((
+    ATEN.mm.default, ATEN.matmul.default, ATEN.mv.default, ATEN.addmm.default, ATEN.bmm.default,
+))  # fmt: skip
+"""Products of which torch gives a sparse factor a dense gradient."""
 OF_NUMBERS = frozenset((
     ATEN.relu.default, ATEN.abs.default, ATEN.sqrt.default, ATEN.sin.default, ATEN.tan.default, ATEN.sinh.default,
     ATEN.tanh.default, ATEN.asin.default, ATEN.atan.default, ATEN.asinh.default, ATEN.atanh.default, ATEN.sign.default,

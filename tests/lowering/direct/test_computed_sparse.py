@@ -188,9 +188,37 @@ def test_gradients_reach_the_numbers_and_the_factor() -> None:
         torch.testing.assert_close(program(*given), model(*given))
 
 
+SUMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "product": lambda x, y: torch.sparse.mm(x.to_sparse(), y).square().sum(),
+    "scaled": lambda x, y: torch.sparse.mm(x.to_sparse() * 2, y).square().sum(),
+    "numbers": lambda x, y: x.to_sparse().values().square().sum() * y.sum(),
+    "dense again": lambda x, y: (x.to_sparse().to_dense() @ y).square().sum(),
+    "sums": lambda x, y: torch.sparse.sum(x.to_sparse(), 1).to_dense().square().sum() * y.sum(),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_gradients_of_what_a_sparse_tensor_is_made_of(name: str) -> None:
+    def model(x: Tensor, y: Tensor) -> Any:
+        x, y = x.detach().requires_grad_(), y.detach().requires_grad_()
+        return [each.to_dense() for each in torch.autograd.grad(SUMS[name](x, y), [x, y])]
+
+    sizes = ({0: "n", 1: "m"}, {0: "m"})
+    program = irkit.to_onnx(model, inputs(4, 3, 0, 0)[:2], dynamic_shapes=sizes, capture="direct")
+    for seed, (n, m) in enumerate([(4, 3), (5, 7), (2, 3)], 1):
+        given = inputs(n, m, 0, seed)[:2]
+        torch.testing.assert_close(program(*given), model(*given))
+
+
+def by_dense_slope(x: Tensor) -> Tensor:
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad((x.to_sparse() @ torch.ones(3, 2)).square().sum(), x)[0]
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [
+        (by_dense_slope, "which torch computes of all of x, also where it is 0"),
         (lambda x: x.to_sparse(), "gives a sparse tensor that it computes"),
         (lambda x: x.to_sparse_csr() @ x.t(), "by rows or by columns"),
         (lambda x: torch.sparse_coo_tensor(x.nonzero().t(), x[x != 0], x.shape).values(), "please call .coalesce"),
