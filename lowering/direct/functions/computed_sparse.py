@@ -103,7 +103,7 @@ def require_places_alone(args: Sequence[Any]) -> None:
     """Raises CaptureError for a product by which torch gives a dense tensor a gradient where it is 0, too."""
     if any(type(each) is ComputedSparse and each.whole for each in args):
         raise CaptureError(
-            "a gradient of a product by x.to_sparse() is recorded, which torch computes of all of x, also where it is 0",
+            "a gradient of a product by x.to_sparse() is recorded, which torch computes of all of x, also where x is 0",
             hint="compute x @ y, or torch.sparse.mm(x.to_sparse(), y), whose gradient is that of the elements it has",
         )
 

@@ -218,7 +218,7 @@ def by_dense_slope(x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (by_dense_slope, "which torch computes of all of x, also where it is 0"),
+        (by_dense_slope, "which torch computes of all of x, also where x is 0"),
         (lambda x: x.to_sparse(), "gives a sparse tensor that it computes"),
         (lambda x: x.to_sparse_csr() @ x.t(), "by rows or by columns"),
         (lambda x: torch.sparse_coo_tensor(x.nonzero().t(), x[x != 0], x.shape).values(), "please call .coalesce"),
