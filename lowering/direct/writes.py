@@ -3,7 +3,7 @@ others once the model was called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ from lowering.direct.kernel_sizes.asserted import keep_asserted_in_place
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
-from lowering.direct.tensors import Handle, Traced
+from lowering.direct.tensors import Handle, Traced, note_first
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.arguments import call_arguments, summed_as
@@ -469,11 +469,20 @@ def take_over(tracer: Tracer, func: Any, args: Sequence[Any]) -> Any:
     plain = func == SETS_DATA and len(args) == 2 and all(isinstance(each, torch.Tensor) for each in args)
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         if not plain or is_itself(*args) or not is_taken_over(tracer, *args):
-            return set_to_itself(func, args, tracer.line)
+            return noted(tracer, partial(set_to_itself, func, args, tracer.line))
         ours, theirs = (tracer.handle(each) for each in args)
         tracer.write(ours, tracer.read(theirs))
         ours.memory.join(theirs.memory, partial(refuse_shared, tracer.line()))
     return None
+
+
+def noted(tracer: Tracer, call: Callable[[], Any]) -> Any:
+    """What a function gives, of which an error is kept: the model may catch it."""
+    try:
+        return call()
+    except CaptureError as error:
+        note_first(tracer, error)
+        raise
 
 
 def is_taken_over(tracer: Tracer, one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -135,7 +135,8 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 def is_wrapper(tensor: torch.Tensor) -> bool:
     """Whether a tensor is made of others by a class of its own: torch hands its operators to that, and where its
     numbers would lie there is nothing."""
-    if type(tensor) in PRESENT or tensor.layout is not torch.strided or not tensor.numel():
+    own = type(tensor) in PRESENT or hasattr(type(tensor), "stands_for_tensor")  # one of a capture around this one
+    if own or tensor.layout is not torch.strided or not tensor.numel():
         return False
     try:
         return tensor.untyped_storage().data_ptr() == 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -80,6 +81,29 @@ def makes_sparse(func: Any, args: Sequence[Any]) -> bool:
 
 def sparse_call(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What an operator gives of sparse tensors that a model computes. Raises LoweringError for one that is not met."""
+    with noted_errors(tracer):
+        return called(tracer, func, args, kwargs)
+
+
+@contextmanager
+def noted_errors(tracer: Any) -> Iterator[None]:
+    """A block of which the first error is kept, but for one that eager raises at all sizes: the model may catch it."""
+    try:
+        yield
+    except Uncoalesced:
+        raise
+    except Exception as error:
+        if tracer is not None and tracer.asked.raised is None:
+            tracer.asked.raised = (error, tracer.line())
+        raise
+
+
+class Uncoalesced(RuntimeError):
+    """The places of a sparse tensor may come twice, which torch tells."""
+
+
+def called(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The same, whose errors are to be noted."""
     if any(map(is_held, args)):
         tracer.effects["content"] += 1  # what it holds is looked at
         args = [as_computed(each) if is_held(each) else each for each in args]
@@ -154,8 +178,15 @@ BY_PLACES = "make it by places, x.to_sparse(), which products take as well"
 
 def of_parts(indices: Any, values: Any, size: Any = None, **more: Any) -> Any:
     """torch.sparse_coo_tensor(indices, values, size); None of what the model does not compute."""
-    if not any(map(is_traced, (indices, values, size))):
+    traced = [each for each in (indices, values) if is_traced(each)]
+    if not traced and not is_traced(size):
         return None
+    with noted_errors(traced[0].tracer if traced and isinstance(traced[0], torch.Tensor) else None):
+        return of_columns(indices, values, size, **more)
+
+
+def of_columns(indices: Any, values: Any, size: Any, **more: Any) -> ComputedSparse:
+    """The same, of what the model computes."""
     places = indices if isinstance(indices, torch.Tensor) else torch.tensor(indices)
     numbers = values if isinstance(values, torch.Tensor) else torch.tensor(values)
     numbers = numbers.to(more["dtype"]) if more.get("dtype") is not None else numbers
@@ -210,7 +241,7 @@ def places_of_flat(flat: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
 def require_order(x: ComputedSparse, what: str) -> None:
     """Raises RuntimeError, as torch does, where places may come twice."""
     if not x.in_order:
-        raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
+        raise Uncoalesced(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
 
 
 def places_in_order(x: ComputedSparse) -> torch.Tensor:

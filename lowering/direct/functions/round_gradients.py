@@ -95,6 +95,7 @@ class GradientsOfRound(TorchFunctionMode):
         self.is_used = bool(with_gradient(outside))
         self.bounds = {id(each.grad_fn): each for each in begun if isinstance(each, torch.Tensor) and each.grad_fn}
         tracer = next((each.tracer for each in begun if is_traced(each)), None)
+        self.tracer = tracer
         self.before = set[int]() if tracer is None else {id(each()) for each in tracer.alive if each() is not None}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -119,7 +120,10 @@ class GradientsOfRound(TorchFunctionMode):
         if not self.is_used and not any(id(node) in self.bounds for node in behind(outputs, ends)):
             return
         if not inputs or not all(map(self.is_own, inputs)):
-            raise refused()
+            error = refused()
+            if self.tracer is not None and self.tracer.asked.raised is None:
+                self.tracer.asked.raised = (error, error.source)  # the model may catch it
+            raise error
 
     def is_own(self, each: torch.Tensor) -> bool:
         """Whether a tensor was made in this round."""
