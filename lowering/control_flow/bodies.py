@@ -276,8 +276,8 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told_to_model = raised is None and type(error) is CaptureError  # other kinds have another way tried
-        asked.raised = (error, error.source) if told_to_model else raised
+        final = raised is None and type(error) is CaptureError  # other kinds have another way tried
+        asked.raised = (error, getattr(error, "source", "")) if final else raised
         asked.kept.clear()
         asked.kept.update(kept)
         tracer.allowed.clear()

@@ -181,7 +181,7 @@ def of_parts(indices: Any, values: Any, size: Any = None, **more: Any) -> Any:
     traced = [each for each in (indices, values) if is_traced(each)]
     if not traced and not is_traced(size):
         return None
-    with noted_errors(traced[0].tracer if traced and isinstance(traced[0], torch.Tensor) else None):
+    with noted_errors(getattr(traced[0], "tracer", None) if traced else None):
         return of_columns(indices, values, size, **more)
 
 

@@ -94,7 +94,7 @@ class GradientsOfRound(TorchFunctionMode):
         self.asked = False
         self.is_used = bool(with_gradient(outside))
         self.bounds = {id(each.grad_fn): each for each in begun if isinstance(each, torch.Tensor) and each.grad_fn}
-        tracer = next((each.tracer for each in begun if is_traced(each)), None)
+        tracer: Any = next((each.tracer for each in begun if is_traced(each)), None)
         self.tracer = tracer
         self.before = set[int]() if tracer is None else {id(each()) for each in tracer.alive if each() is not None}
 
