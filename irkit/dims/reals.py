@@ -15,7 +15,7 @@ import sympy
 
 from irkit.dims import signs
 from irkit.dims.algebra import dim, mod
-from irkit.dims.functions import Double, Mod, is_exact
+from irkit.dims.functions import Double, Max, Mod, is_exact
 from irkit.dims.symbols import CACHE
 
 Real = Any
@@ -81,10 +81,17 @@ def root(x: Real) -> Real:
 
 def side(x: Real, other: Real) -> Real:
     """A number as it is compared with another: a quotient of integers is as exact as the integer or short fraction that
-    it is compared with, and anything else is compared as a double."""
+    it is compared with, and anything else is compared as a double. An amount is the greater of a number and its
+    negative, which has a text form: they differ in the sign of a zero alone, which no comparison tells."""
+    if x.has(sympy.Abs):
+        x = x.replace(sympy.Abs, _greater_of_both_signs)
     if is_exact(x) or not (x.has(Double) or ratio(x)):
         return x
     return x if is_exact(other) and not x.has(Double) else Double(x)
+
+
+def _greater_of_both_signs(x: Real) -> Real:
+    return cast(Real, Max)(x, -x)
 
 
 @lru_cache(maxsize=CACHE)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from pathlib import Path, PurePath
 from typing import cast
 
@@ -186,13 +187,39 @@ def valued(type: Type, sizes: Mapping[str, int]) -> Type:
 
 
 def is_allowed(graph: Graph, value: Value, sizes: Mapping[str, int]) -> bool:
-    """True where neither the graph's facts nor an operator below the value exclude the sizes."""
+    """True where neither the graph's facts nor an operator below the value exclude the sizes, some of the graph's."""
     try:
         check_sizes(graph, sizes)
+        if not any(map(partial(takes_sizes, graph), completions(graph, sizes))):
+            return False
         below = islice(reversed(walk.post_order((value,))), BELOW)
         return all(takes(each, sizes) and exists(each, sizes) for each in below)
     except (ContractError, DimensionError):
         return False
+
+
+def takes_sizes(graph: Graph, sizes: Mapping[str, int]) -> bool:
+    """Whether the graph's facts take sizes."""
+    try:
+        check_sizes(graph, sizes)
+    except (ContractError, DimensionError):
+        return False
+    return True
+
+
+def completions(graph: Graph, sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """The sizes with some for the names of which a fact speaks together with theirs, `min(m, n) >= 3` say."""
+    texts = [fact.text for fact in graph.signature.facts]
+    tied = [text for text in texts if any(name in text for name in sizes)]
+    others = [name for name in graph.symbols if name not in sizes and any(name in text for text in tied)]
+    for found in islice(product(OTHERS, repeat=len(others)), TRIED):
+        yield {**sizes, **dict(zip(others, found, strict=True))}
+
+
+OTHERS = (2, 1, 3, 40, *range(4, 13), 0, 16, 64)
+"""Sizes that are tried for the names beside those at which two types differ."""
+TRIED = 1000
+"""How many combinations of these are tried."""
 
 
 def exists(value: Value, sizes: Mapping[str, int]) -> bool:

@@ -19,6 +19,7 @@ from lowering.control_flow.values import NUMBERS, Outer, as_complex, as_real, as
 from lowering.direct.functions.arrays import Array
 from lowering.direct.functions.mixed_kinds import may_be_number, note_number
 from lowering.direct.tensors import Traced
+from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
 
 HERE = f"{Path(__file__).parent}{os.sep}"
@@ -274,8 +275,9 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
     checks, raised = len(tracer.scope.checks), asked.raised
     try:
         yield
-    except Exception:
-        asked.raised = raised
+    except Exception as error:
+        final = raised is None and type(error) is CaptureError  # other kinds have another way tried
+        asked.raised = (error, getattr(error, "source", "")) if final else raised
         asked.kept.clear()
         asked.kept.update(kept)
         tracer.allowed.clear()

@@ -47,6 +47,7 @@ from lowering.control_flow.values import (
     slot_of,
     truth,
 )
+from lowering.direct.functions.round_gradients import GradientsOfRound
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Traced
 
@@ -124,7 +125,9 @@ class Branches(Carrier):
         """A branch as torch.cond takes it: tensors in, tensors out."""
 
         def branch(*inside: Any) -> Any:
-            values = self.values(self.sides[place], self.operands.received(inside))
+            given = self.operands.received(inside)
+            with GradientsOfRound(given, self.operands.found, lambda: None):
+                values = self.values(self.sides[place], given)
             slots = self.slots_of(place, values)
             made = [each for value, slot in zip(values, slots, strict=True) for each in outputs(value, slot)]
             return (torch.ones((), dtype=torch.bool), *made)

@@ -71,6 +71,7 @@ from lowering.control_flow.values import (
     user_line,
 )
 from lowering.direct.control import Growing, Unsettled
+from lowering.direct.functions.round_gradients import Bounds
 from lowering.direct.tensors import Traced
 from lowering.errors import CaptureError
 from lowering.records.torch_internals import pytree
@@ -87,7 +88,7 @@ class Loop(Carrier):
     has what lists gain in a round, `ragged` where what they gain is joined, and how, `counts` where their lengths are
     carried, if these are asked for; `grew` has the lists that another loop made; `growing` says that sizes change.
     `around` is all that is carried, as it was before the loop, `left` what memories a round leaves, `wrote` the places
-    of what it writes.
+    of what it writes, `bounds` what is known where it asks for gradients.
     """
 
     test: Callable[..., Any]
@@ -114,6 +115,7 @@ class Loop(Carrier):
     around: list[Any] = attrs.field(factory=list)
     left: list[Left] = attrs.field(factory=list)
     wrote: set[int] = attrs.field(factory=set)
+    bounds: Bounds = attrs.field(factory=Bounds)
 
     def begin(self) -> list[tuple[Any, str]]:
         """Finds out what rounds write; the lists and dicts among that, with their names."""
@@ -144,6 +146,7 @@ class Loop(Carrier):
                 with undone([*self.operands.found, *tensors_in(every)]):
                     with set_aside(aside), others_refused(self.grew.values()):
                         tensors = self.traced(every)
+                    self.bounds.settled = True
                     return self.results(tensors)
             except Again as asked:
                 if asked.of is not self:
@@ -229,6 +232,7 @@ class Loop(Carrier):
             for each in outputs(value if place not in self.rows else self.row_before(place, value, slot), slot)
         ]
         given, extra = [each.clone() for each in carried], self.operands.passed
+        self.bounds.begin(given)
         given = given or [torch.zeros((), dtype=torch.int64)]
         operators = torch.ops.higher_order
         counted = self.length is not None and self.stop is None
@@ -305,8 +309,13 @@ class Loop(Carrier):
         """One round as a while_loop takes it: tensors in, tensors out."""
 
         def step(*inside: Any) -> Any:
-            values = self.begun(inside[:count])
-            made = tuple(self.emitted(self.after(values, self.operands.received(inside[count:]))))
+            others = self.operands.received(inside[count:])
+
+            def run(begun: Sequence[Any]) -> tuple[Any, ...]:
+                return tuple(self.emitted(self.after(self.begun(begun), others)))
+
+            outside, again = self.operands.found, partial(Again, (self.slots, self.rows), self)
+            made = self.bounds.round_of(run, inside[:count], outside, again)
             return made or tuple(inside[:1])  # a loop carries something
 
         return step

@@ -27,16 +27,18 @@ from irkit import dims
 from irkit.errors import IrkitError, TypeRuleError
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
-from lowering.capture.patches.set_data import set_to_itself, sets_memory
+from lowering.capture.patches.set_data import sets_memory
 from lowering.direct.control import plain_results, scanned_over, version_of
 from lowering.direct.converting import info_of, on_twins
 from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, axes_taken, indices, no_tensors, refuse_numpy
 from lowering.direct.functions.bodies import with_gradients
+from lowering.direct.functions.computed_sparse import makes_sparse, sparse_call
 from lowering.direct.functions.numbers import tensor_of
+from lowering.direct.functions.own_rules import have_own_rule
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
-from lowering.direct.functions.recurrent import CELLS, recurrent_by_scan
+from lowering.direct.functions.recurrent import BY_SCAN
 from lowering.direct.functions.sparse import SPARSE, held_by_model, is_held, is_sparse
 from lowering.direct.functions.table import ATTRIBUTES, FUNCTIONS, OPERATORS, operator_with_sizes, with_plain_numbers
 from lowering.direct.functions.transforms import (
@@ -58,6 +60,7 @@ from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import OF_MEMORY, Traced, has_view, note_first, tracer_of
 from lowering.direct.tracer import Tracer
+from lowering.direct.writes import take_over
 from lowering.errors import CaptureError, LoweringError
 from lowering.records.module_calls import ModuleCalls
 from lowering.records.programs import first_line
@@ -152,28 +155,32 @@ class Above(OfTracer, ProxyTorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if makes_sparse(func, args):
+            with self:
+                return sparse_call(self.own, func, args, kwargs or {})
+        if types and have_own_rule(types):
+            return func(*args, **(kwargs or {}))
         if is_taken_apart(args):
             if func._schema.name.startswith(RESIZING) and not kwargs:
                 if type(args[0]) is Traced and not is_in_transform():
                     return Resized.apply(args[0], self.own, func, tuple(args[1:]))
                 refuse_unchanged(self.own, func, args)
+            found = None
             if func in SPARSE and any(map(is_sparse, args)):
                 with self:
                     return met(self.own, func, args, kwargs or {})
-            if func in CELLS and not kwargs and not is_in_transform():
+            if func in BY_SCAN and not kwargs and not is_in_transform():
                 with self:
-                    found = recurrent_by_scan(partial(scanned_over, self.own), func, *args)
-                if found is not None:
-                    return found
-            if func in IN_PARTS and not kwargs and func is not self.parted:
+                    found = BY_SCAN[func](partial(scanned_over, self.own), func, *args)
+            if found is None and func in IN_PARTS and not kwargs and func is not self.parted:
                 outer, self.parted = self.parted, func
                 try:
                     with self:
                         found = IN_PARTS[func](*args)
                 finally:
                     self.parted = outer
-                if found is not None:
-                    return found
+            if found is not None:
+                return found
             before, self.viewing = self.viewing, func in VIEWS
             try:
                 return scalar_overload(func, args)(*args, **(kwargs or {}))
@@ -198,6 +205,8 @@ class Below(OfTracer, TorchDispatchMode):
         return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if types and have_own_rule(types):
+            return NotImplemented  # what its class makes of it comes here again
         if func in QUESTIONS:
             args = (held_by_transforms(args[0]), *args[1:])
         if (
@@ -292,7 +301,7 @@ class Functions(OfTracer, TorchFunctionMode):
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self.higher_order(func, args, kwargs or {})
         if sets_memory(func):
-            return set_to_itself(func, args, self.own.line)
+            return take_over(self.own, func, args)
         if func in READING and (made := content_for_python(self.own, func, args, kwargs or {})) is not None:
             return made
         if func in LAYOUT and type(args[0]) is Traced and keeps_layout(self.own, func, *args, **(kwargs or {})):

@@ -27,6 +27,7 @@ from lowering.capture.inputs.contents import Parts
 from lowering.capture.inputs.packed import Weights
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.torch_export import repeated_rows, stretch_axis
+from lowering.direct.tensors import refuse_wrapper
 from lowering.errors import CaptureError
 from lowering.fold.scope import Options
 from lowering.records.dynamic_shapes import (
@@ -273,6 +274,8 @@ def request_of(
     for leaf in leaves:
         if isinstance(leaf.value, np.ndarray):
             raise CaptureError(f"{leaf.name} is a numpy.ndarray", hint="give tensors: torch.from_numpy(array)")
+        if isinstance(leaf.value, torch.Tensor):
+            refuse_wrapper(leaf.value)
     exprs, promises = renamed_roots(places)
     names = Names()
     shapes: list[Any] = []

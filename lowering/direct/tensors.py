@@ -19,12 +19,14 @@ from torch.autograd import forward_ad
 from irkit import dims
 from irkit.core.ir import Value
 from lowering.capture.patches.asked_texts import plain_number
+from lowering.direct.functions.computed_sparse import is_computed
 from lowering.direct.functions.copies import BY_CLONE, PICKLED, SHARED, copied_once
 from lowering.direct.functions.numbers import without_lists
 from lowering.direct.sizes import Laid, RoomNode, laid_size
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
+from lowering.records.types import is_wrapper
 
 
 @attrs.define(eq=False)
@@ -398,13 +400,29 @@ def has_view(handle: Handle, sizes: Sequence[Any]) -> bool:
 
 
 def refuse_layout(tensor: torch.Tensor) -> None:
-    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one."""
+    """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one, for a sparse one that
+    the model computes, and for one that wraps others."""
     if tensor.is_quantized:
         raise CaptureError("a quantized tensor is no input or result of a program", hint=INTEGERS)
+    refuse_wrapper(tensor)
+    if is_computed(tensor):
+        raise CaptureError(
+            "the model gives a sparse tensor that it computes as a result, or to an operator that takes dense ones",
+            hint="give x.to_dense(), or its places and numbers: x.indices() and x.values() of x.coalesce()",
+        )
     if tensor.layout is not torch.strided:
         raise LoweringError(
             f"a tensor of layout {tensor.layout} is not met by direct capture",
             hint="make it dense, with to_dense(), or use capture='torch.export'",
+        )
+
+
+def refuse_wrapper(tensor: torch.Tensor) -> None:
+    """Raises CaptureError for a tensor whose class wraps others."""
+    if is_wrapper(tensor):
+        raise CaptureError(
+            f"a {type(tensor).__name__}, whose class wraps other tensors, is no input or result of a program",
+            hint="hand over, or give, the tensors that it wraps, and make it of them in the model",
         )
 
 

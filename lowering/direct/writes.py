@@ -3,7 +3,8 @@ others once the model was called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sympy
@@ -14,6 +15,7 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, same_types
 from lowering.aten.normalization.norm import instance_norm_with_update
+from lowering.capture.patches.set_data import SETS_DATA, is_itself, set_to_itself
 from lowering.direct.converting import (
     Decomposed,
     Info,
@@ -32,7 +34,7 @@ from lowering.direct.kernel_sizes.asserted import keep_asserted_in_place
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
-from lowering.direct.tensors import Handle, Traced
+from lowering.direct.tensors import Handle, Traced, note_first
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.arguments import call_arguments, summed_as
@@ -456,3 +458,50 @@ def refuse_first_steps(rated: Sequence[str], early: Sequence[str]) -> None:
             f"the first call makes a step of {early[0]} before there are gradients, and others use those of the last",
             hint="call it once before the export, so that there are gradients",
         )
+
+
+# ---------------------------------------------------------------------------------------------- y.data = x
+
+
+def take_over(tracer: Tracer, func: Any, args: Sequence[Any]) -> Any:
+    """y.data = x of tensors of equal types and layouts: y holds what x holds, and once one of both is written the other
+    is refused where it is read, for they share their memory. Raises CaptureError elsewhere."""
+    plain = func == SETS_DATA and len(args) == 2 and all(isinstance(each, torch.Tensor) for each in args)
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        if not plain or is_itself(*args) or not is_taken_over(tracer, *args):
+            return noted(tracer, partial(set_to_itself, func, args, tracer.line))
+        ours, theirs = (tracer.handle(each) for each in args)
+        tracer.write(ours, tracer.read(theirs))
+        ours.memory.join(theirs.memory, partial(refuse_shared, tracer.line()))
+    return None
+
+
+def noted(tracer: Tracer, call: Callable[[], Any]) -> Any:
+    """What a function gives, of which an error is kept: the model may catch it."""
+    try:
+        return call()
+    except CaptureError as error:
+        note_first(tracer, error)
+        raise
+
+
+def is_taken_over(tracer: Tracer, one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a tensor may hold what another one does in its own memory: all of that is its own, and nothing else that
+    the model still has lies there, which would keep the old content."""
+    if any(each.layout is not torch.strided or each.is_complex() for each in (one, other)) or tracer.frames:
+        return False
+    ours, theirs = tracer.handle(one), tracer.handle(other)
+    if ours.lenses or ours.memory.torn or not same_types(ours.value.type, theirs.value.type):
+        return False
+    beside = (each for found in tracer.alive if (each := found()) is not None and each is not one)
+    alone = all(each.handle.memory is not ours.memory for each in beside)
+    return alone and ours.twin.dtype is theirs.twin.dtype and ours.twin.stride() == theirs.twin.stride()
+
+
+def refuse_shared(line: str) -> None:
+    """Raises CaptureError: one of two tensors that share their memory by `y.data = x` was written."""
+    raise CaptureError(
+        "the model writes one of two tensors that share their memory since y.data = x",
+        source=line,
+        hint="copy the content, y.copy_(x) or y.data = x.clone()",
+    )

@@ -28,3 +28,10 @@ def divides_by_sizes(expr: Any) -> bool:
     if isinstance(expr, sympy.Pow):
         return bool(expr.exp.is_negative) and not expr.base.is_number
     return type(expr).__name__ in QUOTIENTS and not expr.args[1].is_number
+
+
+def where_defined(part: Any) -> Any:
+    """A part of an `or` that others follow, false where it divides by 0: these may decide there."""
+    divisors = {each.args[1] for each in sympy.preorder_traversal(part) if type(each).__name__ in QUOTIENTS}
+    asked = [sympy.Ne(each, 0) for each in divisors if not each.is_number]
+    return sympy.And(*asked, part) if asked else part

@@ -14,7 +14,7 @@ import sympy
 from irkit import dims
 from irkit.dims import Dim, notation, reals, signs
 from lowering.errors import LoweringError
-from lowering.records.parts_in_order import parts_in_order
+from lowering.records.parts_in_order import parts_in_order, where_defined
 
 _CALLS: Mapping[str, Any] = {
     "FloorDiv": dims.FloorDiv, "CleanDiv": dims.FloorDiv, "Mod": reals.remainder, "PythonMod": reals.remainder,
@@ -174,8 +174,11 @@ class Sizes:
             a, b = (sympy.sympify(self.number(each)) for each in expr.args)
             left, right = notation.text(reals.side(a, b)), notation.text(reals.side(b, a))
             return f"{left} {_RELATIONS[name]} {right}"
-        if name in ("And", "Or"):
-            return f" {name.lower()} ".join(f"({self.condition(a)})" for a in parts_in_order(expr))
+        if name == "Or":
+            *rest, last = parts_in_order(expr)
+            return " or ".join(f"({self.condition(each)})" for each in (*map(where_defined, rest), last))
+        if name == "And":
+            return " and ".join(f"({self.condition(each)})" for each in parts_in_order(expr))
         if name == "Not":
             return f"not ({self.condition(expr.args[0])})"
         raise LoweringError(

@@ -11,7 +11,7 @@ import torch
 
 from irkit.core.blobs import COPIED, Blob, owned_blob
 from irkit.core.types import DType, Tensor, Type
-from irkit.errors import AbsentError
+from irkit.errors import AbsentError, EvaluateError
 from lowering.records.sizes import Sizes
 from lowering.records.tensor_versions import TensorWatch
 from lowering.records.torch_internals import FakeTensor
@@ -120,11 +120,28 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
             hint="load the weights before the model is captured; without them its graph can be looked at and "
             "optimized, not run or written",
         )
+    if is_wrapper(tensor):
+        raise EvaluateError(
+            f"a {type(tensor).__name__} {tuple(tensor.shape)} has no memory of its own: its class wraps other tensors",
+            hint="hand over the tensors that it wraps, or dequantize it before",
+        )
     plain = tensor.detach()
     if not is_seen(plain):
         plain = plain.to_dense() if plain.layout is not torch.strided else plain
         plain = plain.cpu().resolve_conj().resolve_neg()
     return seen_array(plain)
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is made of others by a class of its own: torch hands its operators to that, and where its
+    numbers would lie there is nothing."""
+    own = type(tensor) in PRESENT or hasattr(type(tensor), "stands_for_tensor")  # one of a capture around this one
+    if own or tensor.layout is not torch.strided or not tensor.numel():
+        return False
+    try:
+        return tensor.untyped_storage().data_ptr() == 0
+    except RuntimeError:  # "invalid python storage"
+        return True
 
 
 def seen_array(tensor: torch.Tensor) -> np.ndarray:

@@ -149,7 +149,11 @@ def holding(vector: Value, expr: Any, limits: Limits) -> Value:
     wide = [term.as_coeff_Mul() for term in terms if not term.is_Number and max(map(abs, limits.span(term))) > LONG]
     if len(wide) == 1 and wide[0][1].is_Symbol and wide[0][0].is_Integer:
         factor, symbol = int(wide[0][0]), wide[0][1]
-        low, high = map(int, limits.span(expr - factor * symbol))
+        rest = limits.span(expr - factor * symbol)
+    else:
+        factor, symbol, rest = 0, None, (-math.inf, math.inf)
+    if factor and all(map(math.isfinite, rest)):
+        low, high = map(int, rest)
         below, above = (low - LEAST) // abs(factor), (MOST - high) // abs(factor)
         ends = (-below, above) if factor > 0 else (-above, below)
         return between(number_in(vector, symbol), limits.span(symbol), *ends)

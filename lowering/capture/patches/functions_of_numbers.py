@@ -18,7 +18,7 @@ import torch
 from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.replaced import replaced_attributes, replaced_in_classes
 from lowering.records.members import tells_by_identity
-from lowering.records.real_numbers import by_some
+from lowering.records.real_numbers import by_some, near_in_doubles
 
 NUMBERS = (torch.SymInt, torch.SymFloat)
 
@@ -405,9 +405,11 @@ def with_sign(x: Any, y: Any) -> Any:
 
 
 def is_near(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
-    """math.isclose(a, b), one question for all of it."""
+    """math.isclose(a, b), one question for all of it; of data, which may be infinite, as the graph computes it."""
     if rel_tol < 0 or abs_tol < 0:
         return None
+    if any(varies(each) and is_of_data(each) for each in (a, b)):
+        return near_in_doubles(a, b, rel_tol, abs_tol) if all(map(has_graph, filter(varies, (a, b)))) else None
     one: Any = torch.sym_float(a)
     other: Any = torch.sym_float(b)
     apart: Any = abs(one - other)
@@ -538,7 +540,7 @@ WHOLE: Mapping[str, Any] = {"__invert__": lambda n: -n - 1, "__round__": rounded
 DIVIDED = (
     *((kind, name, method) for kind in NUMBERS for name, method in METHODS.items()),
     *((torch.SymInt, name, method) for name, method in WHOLE.items()), (torch.SymFloat, "rint", nearest_whole),
-    *BESIDE_TRUTHS, *OF_TRUTHS,
+    (torch.SymFloat, "item", lambda number: number), *BESIDE_TRUTHS, *OF_TRUTHS,
 )  # fmt: skip
 """The methods of numbers, and beside them, by class and name."""
 LACKED = tuple([(kind, name, each) for kind, name, each in DIVIDED if name[:2] == "__" and name not in vars(kind)])

@@ -4,6 +4,7 @@ with a number that no longer varies, or with one of two sizes."""
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import os
 import re
@@ -18,12 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from lowering.capture.patches.arrays_of_sizes import NUMPY
+from lowering.capture.patches.arrays_of_sizes import Numpy
 from lowering.capture.patches.arrays_of_tensors import OfTensor
 from lowering.capture.patches.asked_texts import is_of_data
 from lowering.capture.patches.functions_of_numbers import KEPT as OF_MATH
 from lowering.capture.patches.functions_of_numbers import MATH, any_varies, has_graph
 from lowering.capture.patches.replaced import replaced_attributes
+from lowering.errors import CaptureError
 from lowering.records.members import tells_by_identity
 from lowering.records.torch_internals import export_tracing
 
@@ -35,8 +37,10 @@ ASKED = re.compile(rf"\b(int|len|{FUNCTIONS}|math\.pow|numel)\(")
 """A line that calls what makes numbers of sizes."""
 FLOATED = re.compile(rf"\bfloat\(|{ASKED.pattern}")
 """The same, or a line that makes floats, of data too, which operators may take as attributes."""
-CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(")
-"""A line that calls Python's min, max or sorted."""
+CHOSEN = re.compile(r"(?<![\w.])(min|max|sorted)\(|\b(np|numpy)\.(maximum|minimum)\(")
+"""A line that calls Python's min, max or sorted, or NumPy's like."""
+REMEMBERS = type(functools.lru_cache(len))
+"""What `functools.lru_cache` makes of a function."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat)
 
 
@@ -91,7 +95,82 @@ class Float(float, metaclass=Meta):
         return torch.sym_float(number)
 
 
-Int.__name__, Float.__name__ = int.__name__, float.__name__
+class OfNumpy(Meta):
+    """The same for a kind of NumPy's numbers, of which nobody can tell of a size whether it was made one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if isinstance(instance, SYMBOLIC):
+            raise CaptureError(
+                f"the model asks of a number that sizes tell whether it is a {cls.plain.__name__} of NumPy's",
+                hint="ask for int or float, or for numbers.Number",
+            )
+        return isinstance(instance, cls.plain)
+
+
+class Int64(np.int64, metaclass=OfNumpy):
+    """np.int64, but that sizes, and numbers that are computed of them, stay what they are."""
+
+    plain, symbolic = np.int64, ()
+
+    @staticmethod
+    def kept(number: Any) -> Any:
+        return torch.sym_int(number) if isinstance(number, SYMBOLIC) and not is_of_data(number) else None
+
+
+class Float64(np.float64, metaclass=OfNumpy):
+    """np.float64, but that sizes, and numbers that are computed of them, stay what they are."""
+
+    plain, symbolic = np.float64, ()
+
+    @staticmethod
+    def kept(number: Any) -> Any:
+        return torch.sym_float(number) if isinstance(number, SYMBOLIC) and not is_of_data(number) else None
+
+
+for kept_type in (Int, Float, Int64, Float64):
+    kept_type.__name__ = kept_type.plain.__name__
+
+
+class NumpyOfNumbers(Numpy):
+    """What stands for the module `numpy`: its kinds of numbers and extremes of sizes vary with these, too."""
+
+    int64 = int_ = Int64
+    float64 = double = Float64
+
+    @staticmethod
+    def maximum(a: Any, b: Any, *more: Any, **named: Any) -> Any:
+        """np.maximum(a, b)"""
+        return of_two(np.maximum, torch.sym_max, (a, b, *more), named)
+
+    @staticmethod
+    def minimum(a: Any, b: Any, *more: Any, **named: Any) -> Any:
+        """np.minimum(a, b)"""
+        return of_two(np.minimum, torch.sym_min, (a, b, *more), named)
+
+
+def of_two(plain: Callable[..., Any], symbolic: Callable[..., Any], given: Any, named: Any) -> Any:
+    """What a function of two numbers gives, one of which may be a size."""
+    return symbolic(*given) if len(given) == 2 and not named and are_sizes(given) else plain(*given, **named)
+
+
+def are_sizes(numbers: Sequence[Any]) -> bool:
+    """Whether numbers are of one kind, and some of them vary."""
+    return any(isinstance(each, SYMBOLIC) for each in numbers) and kinds_of(numbers) in ({int}, {float})
+
+
+NUMPY = NumpyOfNumbers()
+
+
+def uncached(remembering: Any) -> Callable[..., Any]:
+    """A function that `functools.lru_cache` made, which asks for no number of sizes: of these it is computed anew."""
+
+    @functools.wraps(remembering)
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        varying = any_varies((args, tuple(kwargs.values())))
+        return (remembering.__wrapped__ if varying else remembering)(*args, **kwargs)
+
+    computed.__dict__.update(cache_clear=remembering.cache_clear, cache_info=remembering.cache_info)
+    return computed
 
 
 class OfType(type):
@@ -186,6 +265,10 @@ def kept_function(held: Any) -> Any:
         return MATH
     if held is np:
         return NUMPY
+    if isinstance(held, REMEMBERS):
+        return uncached(held)
+    if isinstance(held, type):
+        return {np.int64: Int64, np.float64: Float64}.get(held)
     return OF_MATH.get(held) if isinstance(held, types.BuiltinFunctionType) else None
 
 
@@ -312,7 +395,7 @@ def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[
             added = {name: kept for name, kept in KEPT.items() if name not in names}
             changed.append((names, dict.fromkeys(added, ABSENT)))
             names.update(added)
-        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types, *SHAPES):
+        with replaced_attributes((torch.Tensor, "type", plain_type), *own_types, *SHAPES, *remembering_methods(module)):
             yield
     finally:
         for names, before in reversed(changed):
@@ -321,6 +404,13 @@ def sizes_kept(module: torch.nn.Module, places: Sequence[Any] = ()) -> Iterator[
                     del names[name]
                 else:
                     names[name] = held
+
+
+def remembering_methods(module: torch.nn.Module) -> list[tuple[type, str, Any]]:
+    """The methods of a model's classes that `functools.lru_cache` made, and what stands for them."""
+    kinds = {kind: None for each in module.modules() for kind in type(each).__mro__}
+    held = ((kind, name, each) for kind in kinds for name, each in vars(kind).items())
+    return [(kind, name, uncached(each)) for kind, name, each in held if isinstance(each, REMEMBERS)]
 
 
 def namespaces(module: torch.nn.Module) -> Iterator[dict[str, Any]]:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from lowering.direct.functions.arrays import Array
+from lowering.direct.functions.computed_sparse import FROM_PARTS
 from lowering.direct.functions.copies import deep_copied, refuse_pickled
 from lowering.direct.functions.images import affine_grid, shuffled_pixels, unshuffled_pixels
 from lowering.direct.functions.numbers import (
@@ -161,7 +162,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({
     torch.fft.fftfreq: frequencies, torch.fft.rfftfreq: half_frequencies,
     F.pixel_shuffle: shuffled_pixels, F.pixel_unshuffle: unshuffled_pixels, F.affine_grid: affine_grid,
     torch.combinations: combinations_of, torch.vander: powers, torch.batch_norm: batch_norm,
-    F.batch_norm: checked_batch_norm, **dict.fromkeys(SUMS_TO_SIZE, checked_sum_to_size), **PARTS,
+    F.batch_norm: checked_batch_norm, **dict.fromkeys(SUMS_TO_SIZE, checked_sum_to_size), **PARTS, **FROM_PARTS,
 })  # fmt: skip
 """What gives the same by functions that take sizes; it gives None where it does not serve."""
 

@@ -13,7 +13,7 @@ from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from lowering.direct.functions.recurrent import lstm_in_steps, refuse_packed
+from lowering.direct.functions.recurrent import lstm_in_steps, packed_in_parts, padded_in_parts, refuse_packed
 from lowering.errors import LoweringError
 from lowering.records.torch_internals import FUNCTORCH
 
@@ -255,6 +255,7 @@ IN_PARTS: Mapping[Any, Callable[..., Any]] = MappingProxyType({
     aten.prod.dim_int: prod_in_parts, aten.cross_entropy_loss.default: cross_entropy_in_parts,
     aten.nll_loss_nd.default: nll_loss_in_parts, aten.native_batch_norm_backward.default: batch_norm_back_in_parts,
     **dict.fromkeys((aten.lstm.data, aten.gru.data, aten.rnn_tanh.data, aten.rnn_relu.data), refuse_packed),
+    aten._pack_padded_sequence.default: packed_in_parts, aten._pad_packed_sequence.default: padded_in_parts,
     aten.cat.default: partial(joined_in_parts, torch.cat), aten.stack.default: partial(joined_in_parts, torch.stack),
 })  # fmt: skip
 """Operators that are met by others where torch takes operators apart, or not, where that gives None."""

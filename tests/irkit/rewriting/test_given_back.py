@@ -154,3 +154,30 @@ def test_what_after_returns_is_judged() -> None:
     assert rewrite(graph, number).results[0].op == "Constant"
     with pytest.raises(TypeRuleError):
         irkit.replace_pattern(before, 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fact", "refused"),
+    [("min(m, n) >= 3", False), ("m > n + 1", False), ("n + m >= 3", True), ("n == m + 4", True), ("n >= 3", True)],
+)
+def test_types_differ_at_no_sizes_that_a_fact_about_another_name_excludes(fact: str, refused: bool) -> None:
+    """A fact that speaks of two names was left out where the types differ by one of them alone."""
+    text = f"""graph g {{
+      symbol m in [1, inf]
+      symbol n in [1, inf]
+      input %x: f32[m]
+      input %y: f32[n]
+      fact guard "{fact}"
+      %0: f32[m] = Neg(%x)
+      return %0, %y
+    }}"""
+    # [m] becomes [max(0, m - 2) + 2], which is another size where m is 1
+    longer = Rule(
+        "longer", p.Neg(X), lambda m: op.Concat(op.Slice(m.x, [2], [9999], [0]), np.ones(2, np.float32), axis=0)
+    )
+    graph = irkit.parse(text)
+    if refused:
+        with pytest.raises(RewriteError, match=r"the rule longer turns a .* which differ at m = 1"):
+            rewrite(graph, longer)
+    else:
+        rewrite(graph, longer)

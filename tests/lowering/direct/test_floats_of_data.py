@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -154,3 +155,50 @@ def test_what_is_told_of_a_float_of_data_is_of_the_kind_of_eager(name: str, capt
 def test_a_truth_of_a_float_of_data_is_refused_where_eager_refuses_truths() -> None:
     with pytest.raises(irkit.IrkitError, match="with a bool tensor is not supported"):
         irkit.to_onnx(lambda x, r: x - (r.item() > 1), (torch.arange(5), torch.tensor(2.5)), capture="direct")
+
+
+def of_amount(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return x * 2 if abs(k.item()) < 3 else x
+
+
+def of_amount_beside(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return x * 2 if abs(k.item() - x.shape[0]) >= 3 else x
+
+
+def of_nearness(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return x * 2 if math.isclose(k.item(), 1.0) else x
+
+
+def of_nearness_to_a_size(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return x * 2 if math.isclose(k.item(), x.shape[0], rel_tol=0.1) else x
+
+
+def of_nearness_to_bits(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return x * int(math.isclose(x.shape[0] & 6, k.item(), abs_tol=1.0))
+
+
+NEAR = (1.0, -1.0, 1.0 + 1e-10, 0.99, 2.9, -3.0, 3.0, 3.1, 0.0, -0.0, math.inf, -math.inf, math.nan)
+
+
+@pytest.mark.parametrize(
+    "model", [of_amount, of_amount_beside, of_nearness, of_nearness_to_a_size, of_nearness_to_bits]
+)
+@pytest.mark.parametrize("example", [1.0, 4.0, 2.9, -3.0])
+def test_a_decision_by_an_amount_that_data_tells_is_that_of_each_call(
+    model: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], example: float
+) -> None:
+    """An amount had no text form, so that its condition could not be kept."""
+    first = (torch.ones(3), torch.tensor(example, dtype=torch.float64))
+    program = irkit.to_onnx(model, first, dynamic_shapes=({0: "n"}, {}), capture="direct")
+    torch.testing.assert_close(program(*first), model(*first))
+    answered = 0
+    for number in NEAR:
+        for count in (3, 1, 4, 7):
+            given = (torch.ones(count), torch.tensor(number, dtype=torch.float64))
+            try:
+                found = program(*given)
+            except ContractError:
+                continue
+            answered += 1
+            torch.testing.assert_close(found, model(*given))
+    assert answered > 3

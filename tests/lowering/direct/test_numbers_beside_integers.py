@@ -7,8 +7,9 @@ import pytest
 from tests.fuzz.numbers_beside_integers import WAYS, faults
 from tests.support.draws import drawn
 
-ONCE = (35, 38, 1010, 1033, 1039, 1049, 1096, 1155, 1258, 1279)
-"""Seeds of quotients of floats, of a factor that is a float, of a divisor that is lost, of truths among integers."""
+ONCE = (35, 38, 1010, 1033, 1039, 1049, 1096, 1155, 1258, 1279, 5200912)
+"""Seeds of quotients of floats, of a factor that is a float, of a divisor that is lost, of truths among integers, of
+a rounded sum of which one part has no end."""
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -103,18 +103,69 @@ def test_gradients_of_the_input_and_none_of_the_weights() -> None:
         program(torch.randn(0, 3, 4))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_gradient_by_packed_sequences_is_refused(kind: str) -> None:
-    model = layer(kind, {"batch_first": True})
+def packed_step(model: torch.nn.RNNBase, first: bool, whole: bool) -> Any:
+    """A step by words of batches that are packed, sorted or not, padded as far as the longest or as they were."""
+    words = torch.nn.Embedding(9, 4)
+    weights = [*words.parameters(), *model.parameters()]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+
+    def step(ids: torch.Tensor, lengths: torch.Tensor) -> Any:
+        x = words(ids)
+        given = x if first else x.transpose(0, 1)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(given, lengths, batch_first=first, enforce_sorted=False)
+        found, states = model(packed)
+        total = ids.shape[1] if whole else None
+        y, counts = torch.nn.utils.rnn.pad_packed_sequence(found, first, -0.5, total_length=total)
+        last = states if isinstance(states, tuple) else (states,)
+        loss = y.pow(2).mean() + 0.1 * sum((each * torch.arange(each.shape[-1])).mean() for each in last)
+        optimizer.zero_grad()
+        (loss * counts.sum()).backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        return loss.detach(), [each.detach().clone() for each in weights]
+
+    return step
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")  # eager's, of its speed
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("kind", "options"), drawn("packed training", CASES, 9, [CASES[2], CASES[8], *CASES[-2:]]))
+def test_a_step_takes_packed_sequences_of_any_lengths(kind: str, options: dict[str, Any], whole: bool) -> None:
+    first = options.get("batch_first", False)
+    steps = []
+    for _ in range(2):
+        model = layer(kind, options)
+        steps.append(packed_step(model, first, whole))
+    mine, eager = steps
+
+    def batch(count: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        lengths = torch.randint(1, length + 1, (count,))
+        lengths[torch.randint(0, count, ())] = length
+        return torch.randint(0, 9, (count, length)), lengths
+
+    shapes = ({0: "batch", 1: "n"}, {0: "batch"})
+    program = irkit.to_onnx(mine, batch(3, 7), dynamic_shapes=shapes, capture="direct")
+    state: Any = None
+    for sizes in ((3, 7), (4, 5), (1, 3), (5, 2), (2, 1)):
+        given = batch(*sizes)
+        found, state = program.run(given, {}, state)
+        torch.testing.assert_close(found, eager(*given), rtol=1e-4, atol=1e-5)
+
+
+def test_padding_that_is_shorter_than_the_longest_sequence_is_refused() -> None:
+    model = layer("GRU", {"batch_first": True})
 
     def step(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        found, _ = torch.nn.utils.rnn.pad_packed_sequence(model(packed)[0], batch_first=True)
+        found, _ = torch.nn.utils.rnn.pad_packed_sequence(model(packed)[0], batch_first=True, total_length=6)
         return torch.autograd.grad(found.pow(2).sum(), list(model.parameters()))
 
-    given = torch.randn(3, 7, 4), torch.tensor([7, 2, 5])
-    with pytest.raises(irkit.IrkitError, match="over a packed sequence is recorded, which direct capture does not"):
-        irkit.to_onnx(step, given, dynamic_shapes=({0: "batch", 1: "n"}, {0: "batch"}), capture="direct")
+    shapes = ({0: "batch", 1: "n"}, {0: "batch"})
+    program = irkit.to_onnx(step, (torch.randn(3, 5, 4), torch.tensor([4, 2, 5])), dynamic_shapes=shapes)
+    given = torch.randn(2, 7, 4), torch.tensor([6, 2])
+    torch.testing.assert_close(program(*given), step(*given), rtol=1e-4, atol=1e-5)
+    with pytest.raises(irkit.ContractError):
+        program(given[0], torch.tensor([7, 2]))
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])

@@ -79,6 +79,13 @@ def test_a_quotient_by_nothing_is_not_met_where_another_part_decides(seed: int, 
     assert not faults(case, other_sizes(rng, case, 12), tmp_path), case
 
 
+def test_a_quotient_by_nothing_is_not_met_where_a_part_behind_it_decides(tmp_path: Path) -> None:
+    """Conditions of two ways are joined: a part of one of them stood before what decided in the other."""
+    rng = random.Random(5300034)
+    case = drawn(rng)
+    assert not faults(case, other_sizes(rng, case, 12), tmp_path, rewrite=True), case
+
+
 def test_answers_are_compared_with_answers_and_with_numbers() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         a, b = x.shape

@@ -111,9 +111,15 @@ def test_a_matrix_of_places_in_the_model_is_one_that_it_holds() -> None:
 @pytest.mark.parametrize(
     "model", [lambda x: x.to_sparse().to_dense(), lambda x: torch.sparse_coo_tensor(PLACES, x[0], (3, 4)).to_dense()]
 )
-def test_a_matrix_that_the_model_computes_is_refused_by_name(model: Any) -> None:
-    with pytest.raises(irkit.IrkitError, match="sparse") as told:
-        irkit.to_onnx(model, (torch.randn(4, 5),), capture="direct")
+def test_a_matrix_that_the_model_computes_is_one_of_places_and_numbers(model: Any) -> None:
+    program = irkit.to_onnx(model, (torch.randn(4, 5),), capture="direct")
+    x = torch.randn(4, 5)
+    torch.testing.assert_close(program(x), model(x))
+
+
+def test_an_operator_that_is_not_met_on_a_computed_matrix_is_refused_by_name() -> None:
+    with pytest.raises(irkit.IrkitError, match=r"aten.cat.default of a sparse tensor that the model computes") as told:
+        irkit.to_onnx(lambda x: torch.cat([x.to_sparse()] * 2), (torch.randn(4, 5),), capture="direct")
     assert "index_add" in told.value.hint
 
 

@@ -56,6 +56,14 @@ def test_random_numbers_of_sizes_are_those_of_python(seed: int) -> None:
     assert not faults(seed), draw_number(random.Random(seed))
 
 
+@pytest.mark.parametrize("text", ["int(math.isclose((n & m), 1))", "int(math.isclose((n & n), 12))"])
+def test_an_answer_about_bits_is_that_of_python(text: str) -> None:
+    """The amount that bits are apart from a number had no text form."""
+    wrong, refused = compare_at(write_model(text), (4, 3), CALLS)
+    assert wrong == []
+    assert len(refused) < len(CALLS)
+
+
 @pytest.mark.parametrize("function", [math.log2, math.log, math.log10, lambda n: math.log(n, 3)])
 def test_thresholds_are_where_python_rounds_a_logarithm_up(function: Callable[[int], float]) -> None:
     last = math.floor(function(2**63 - 1))
