@@ -137,8 +137,9 @@ class Handle:
     """One tensor: its twin, its place in a memory, and its content when it was last read.
 
     `kind` is a number that tensors of equal type and layout have in common, from 1 on, once it was asked for.
-    `made` is of a view how it was made: (operator, arguments, keyword arguments, which of several results); `depth` in
-    how many bodies of control flow its value was made, -1 for as many as its memory.
+    `made` is of a view, or a copy that is one elsewhere, how it was made: (operator, arguments, keyword arguments,
+    which of several results); `depth` in how many bodies of control flow its value was made, -1 for as many as its
+    memory.
     """
 
     twin: torch.Tensor
