@@ -72,7 +72,7 @@ class Array(OfTensor):
 
     def __len__(self) -> int:
         if isinstance(self.tensor.shape[0], torch.SymInt):  # torch, where it is an index, takes that for no sequence
-            raise noted(self.tensor, refusal("len(array)", "write array.shape[0]"))
+            raise refusal("len(array)", "write array.shape[0]")
         return len(self.tensor)
 
     def __bool__(self) -> bool:
@@ -492,8 +492,9 @@ def refusal(what: str, hint: str = "compute with the tensor itself, by torch's f
 
 
 def noted(tensor: Any, error: LoweringError) -> LoweringError:
-    """An error that eager does not raise, which its run keeps: the model may catch it."""
-    tensor.note(error)
+    """An error that eager does not raise, which the run of a traced tensor keeps: the model may catch it."""
+    if hasattr(tensor, "note"):
+        tensor.note(error)
     return error
 
 
