@@ -16,6 +16,11 @@ from lowering.errors import CaptureError
 from lowering.records.programs import first_line
 from lowering.records.torch_internals import MODULES_OF_TRACING, C
 
+OF_CONTENT = frozenset(
+    "data_ptr storage untyped_storage typed_storage __dlpack__ share_memory_ pin_memory numpy __array__ tolist "
+    "__format__ __deepcopy__ __reduce_ex__ item".split()
+)
+"""What asks for memory or numbers, which only tensors of eager's have."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -54,7 +59,8 @@ class Caught(TorchFunctionMode):
         try:
             return func(*args, **(kwargs or {}))
         except Exception as error:
-            if self.raised.error is None and may_differ(error, (*args, *(kwargs or {}).values())):
+            asked = getattr(func, "__name__", "") in OF_CONTENT
+            if self.raised.error is None and (asked or may_differ(error, (*args, *(kwargs or {}).values()))):
                 self.raised.error, self.raised.line = error, line_at(user_frame(sys._getframe(1)))
             raise
 

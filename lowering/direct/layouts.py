@@ -346,8 +346,8 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
 
     Raises LoweringError for a tensor whose strides sizes do not tell.
     """
-    told, memory = strides_of(tracer, handle), handle.memory
-    given, whole = memory.name != "", handle.twin if memory.twin is None or not handle.lenses else memory.twin
+    told, memory = strides_of(tracer, handle), root_of(handle).memory
+    given, whole = memory.name != "", handle.twin if memory.twin is None or not handle.made else memory.twin
     plain, around = (True, []) if given else computed_around(memory.first)
     outside = all(lies_in_order(each.twin) for _, each in tracer.handles.values())
     known = plain and outside and memory.elsewhere is None and lies_in_order(whole)
@@ -362,8 +362,9 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
     def as_told(at: Mapping[str, Any]) -> bool:
         return replay_tensor(tracer, handle, at).stride() == tuple(number(each, at) for each in told)
 
-    small = (0 in whole.shape and not given) or any(tracer.asked.hint(d) < least for d in vary if may_be(tracer, d, 2))
-    if small or tuple(number(d, tracer.asked.hints) for d in told) != handle.twin.stride():
+    small = (0 in whole.shape and not given) or any(tracer.asked.hint(d) < least for d in vary)
+    untold = not (given or known) and 1 in memory.content.shape and bool(tracer.asked.hints)
+    if small or untold or tuple(number(d, tracer.asked.hints) for d in told) != handle.twin.stride():
         raise unknown_strides(tracer)
     if not as_told(tracer.asked.hints) or is_given_back(handle):
         raise unknown_strides(tracer)
@@ -373,12 +374,20 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
     keep_answer(tracer, handle, as_told)
 
 
+def root_of(handle: Handle) -> Handle:
+    """What a tensor is a view of, or a copy that is a view at other sizes."""
+    while handle.made is not None:
+        handle = handle.made[1][0]
+    return handle
+
+
 def is_given_back(handle: Handle) -> bool:
     """Whether a tensor is what contiguous() gives of one that lies in order by chance, which torch gives back as it is:
     here it is taken for one in order (see `in_order` of meta_device/results.py)."""
     if handle.made is None or handle.made[0] is not torch.ops.aten.contiguous.default:
         return False
-    return handle.made[1][0].twin.stride() != handle.twin.stride()
+    given = handle.made[1][0]
+    return given.memory is handle.memory and given.twin.stride() != handle.twin.stride()
 
 
 def unknown_strides(tracer: Tracer) -> LoweringError:
@@ -386,12 +395,6 @@ def unknown_strides(tracer: Tracer) -> LoweringError:
     what = "the model asks for the strides of a tensor with axes of one element, or of none, which sizes do not tell"
     hint = "call clone(memory_format=torch.contiguous_format) before it, or use capture='torch.export'"
     return LoweringError(what, source=tracer.line(), hint=hint)
-
-
-def may_be(tracer: Tracer, size: dims.Dim, least: int) -> bool:
-    """Whether a size may be so much at all."""
-    most = dims.bounds(size, tracer.asked.ranges).hi
-    return most is None or most >= least
 
 
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

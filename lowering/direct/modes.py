@@ -363,7 +363,11 @@ def content_for_python(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: M
     """What stands for the content of a traced tensor that Python asks for; of a weight NumPy's array of it, and None
     for what torch gives: it is noted that its numbers were asked."""
     if type(args[0]) is Traced:
-        return LEAVING[func](args[0]) if func in LEAVING else None
+        try:
+            return LEAVING[func](args[0]) if func in LEAVING else None
+        except IrkitError as error:
+            note_first(tracer, error)
+            raise
     tracer.effects["content"] += 1
     return array_of_weight(tracer, func, args, kwargs) if func in ARRAYS else None
 

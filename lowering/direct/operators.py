@@ -374,6 +374,7 @@ def wrapped(
             return found
         found = tracer.tensor(twin, value, name)
         link(tracer, found.handle, [tracer.handle(each) for each in given], settle)
+        found.handle.made = (func, *handled(tracer, call_args), index) if settle else None  # a view at some sizes
         return found
     return tracer.tensor(twin, value, name)
 
@@ -547,6 +548,7 @@ def shown_again(
         else:
             found.append(tracer.tensor(twin, value, called))
             link(tracer, found[-1].handle, met.handles, settle)
+            found[-1].handle.made = (met.func, *handled(tracer, (args, kwargs)), index) if settle else None
     if entry.chance:
         keep_elsewhere(tracer, met.func, args, kwargs, found)
     if entry.kinds is None:

@@ -139,8 +139,9 @@ class Handle:
     """One tensor: its twin, its place in a memory, and its content when it was last read.
 
     `kind` is a number that tensors of equal type and layout have in common, from 1 on, once it was asked for.
-    `made` is of a view how it was made: (operator, arguments, keyword arguments, which of several results); `depth` in
-    how many bodies of control flow its value was made, -1 for as many as its memory.
+    `made` is of a view, or a copy that is one elsewhere, how it was made: (operator, arguments, keyword arguments,
+    which of several results); `depth` in how many bodies of control flow its value was made, -1 for as many as its
+    memory.
     """
 
     twin: torch.Tensor
@@ -272,9 +273,8 @@ class Traced(torch.Tensor):
 
     @property
     def _version(self) -> Any:  # type: ignore[override]
-        """Raises LoweringError: torch counts no writes into tensors without numbers."""
-        what = "the model asks how often a tensor was written"
-        raise LoweringError(what, source=self.tracer.line(), hint="use capture='torch.export'")
+        """Raises CaptureError: torch counts no writes into tensors without numbers."""
+        return self.refuse("the model asks how often a tensor was written", "use capture='torch.export'")
 
     def __copy__(self) -> Any:
         return self.detach()  # another tensor, in the same memory
@@ -309,6 +309,10 @@ class Traced(torch.Tensor):
             "the text of a tensor is asked for, whose content only data tells",
             "decide by the tensor itself, or by a number of it: x.item()",
         )
+
+    def note(self, error: Exception) -> None:
+        """Keeps the first error that eager does not raise."""
+        note_first(self.tracer, error)
 
     def refuse(self, what: str, hint: str) -> Any:
         """Raises CaptureError, also where the model catches it and goes on."""

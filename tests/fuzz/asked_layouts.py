@@ -40,6 +40,8 @@ STEPS: dict[str, Step] = {
     "x.reshape(-1, 1)": lambda x: x.reshape(-1, 1),
     "x.expand(2, ...)": lambda x: x.expand(2, *x.shape), "x.flatten()": lambda x: x.flatten(),
     "x // 2": lambda x: x // 2,
+    "x[..., :2]": lambda x: x[..., :2], "torch.ones_like(x)": torch.ones_like, "x.isnan()": lambda x: x.isnan() * 1,
+    "x.narrow(0, 0, 1)": lambda x: x.narrow(0, 0, 1), "x.unfold(0, 1, 1)": lambda x: x.unfold(0, 1, 1),
     "F.layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]), "x.sort(0)": lambda x: x.sort(0).values,
 }  # fmt: skip
 

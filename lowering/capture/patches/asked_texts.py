@@ -26,14 +26,15 @@ PLAIN = ((torch.SymInt, "__int__", int), (torch.SymFloat, "__int__", int), (torc
 
 
 @contextmanager
-def texts_asked() -> Iterator[None]:
+def texts_asked(raised: list[Any]) -> Iterator[None]:
     """A block in which a model's own code that asks for the text of a number out of data or of a size, other than for a
-    message, gets that of its number in the example, which is a condition then; that of a tensor is refused."""
+    message, gets that of its number in the example, which is a condition then; that of a tensor is refused, by an error
+    that is among those `raised`, with its frame: the model may catch it."""
     changed: list[tuple[Any, str, Any]] = [(kind, "__repr__", texted(kind.__repr__)) for kind in KINDS]
     for kind, name, plain in PLAIN:
         changed.append((kind, name, told(plain, getattr(kind, name))))
-    changed += [(kind, "__repr__", of_tensor(kind.__repr__)) for kind in WITHOUT_NUMBERS]
-    changed.append((torch.Tensor, "__format__", of_tensor(torch.Tensor.__format__)))
+    changed += [(kind, "__repr__", of_tensor(kind.__repr__, raised)) for kind in WITHOUT_NUMBERS]
+    changed.append((torch.Tensor, "__format__", of_tensor(torch.Tensor.__format__, raised)))
     with replaced_attributes(*changed, *((kind, "__format__", formatted) for kind in KINDS)):
         yield
 
@@ -57,16 +58,17 @@ def texted(symbolic: Callable[[Any], str]) -> Callable[[Any], str]:
     return text
 
 
-def of_tensor(own: Callable[..., str]) -> Callable[[Any], str]:
+def of_tensor(own: Callable[..., str], raised: list[Any]) -> Callable[[Any], str]:
     """What gives the text of a tensor without numbers, of which torch makes its `own`, for a message only."""
 
     def text(tensor: Any, *given: Any, **options: Any) -> str:
         frame = sys._getframe(1)
         if isinstance(tensor, WITHOUT_NUMBERS) and asks_text(frame):
             asking = asking_frame(frame)
-            raise CaptureError(
-                TEXT_OF_TENSOR, source=f"{short_path(asking.f_code.co_filename)}:{asking.f_lineno}", hint=BY_NUMBER
-            )
+            line = f"{short_path(asking.f_code.co_filename)}:{asking.f_lineno}"
+            error = CaptureError(TEXT_OF_TENSOR, source=line, hint=BY_NUMBER)
+            raised.append((error, None))
+            raise error
         return own(tensor, *given, **options)
 
     return text

@@ -357,3 +357,21 @@ def sizes_hashed() -> Iterator[None]:
 
     with replaced_attributes((torch.SymInt, "__hash__", hashed), (enum.EnumMeta, "__call__", member)):
         yield
+
+
+@contextmanager
+def hashes_heard(raised: list[Any]) -> Iterator[None]:
+    """A block in which torch refuses the hash of a size that varies, by an error that is among those `raised`, with its
+    frame, where the model's own code asks: it may catch that."""
+    refusing = torch.SymInt.__hash__
+
+    def hashed(size: Any) -> int:
+        try:
+            return refusing(size)
+        except TypeError as error:
+            if not sys._getframe(1).f_code.co_filename.startswith(HASHING):
+                raised.append((error, None))
+            raise
+
+    with replaced_attributes((torch.SymInt, "__hash__", hashed)):
+        yield

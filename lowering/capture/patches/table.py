@@ -24,7 +24,7 @@ from lowering.capture.patches.counted_calls import calls_counted
 from lowering.capture.patches.fresh_dynamo import compiled_afresh
 from lowering.capture.patches.functions_of_numbers import divided_numbers
 from lowering.capture.patches.kept_sizes import kinds_of_export, sizes_kept
-from lowering.capture.patches.kinds_of_numbers import kinds_told, sizes_hashed, types_told
+from lowering.capture.patches.kinds_of_numbers import hashes_heard, kinds_told, sizes_hashed, types_told
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.regions import regions_run_in_place
@@ -261,10 +261,10 @@ TABLE: tuple[Patch, ...] = (
         "sizes_hashed",
         ("torch.SymInt.__hash__", "enum.EnumMeta.__call__"),
         "a size that varies is refused by sets and dicts of the model's, which shall take its number, and an IntFlag "
-        "would keep it among its members",
+        "would keep it among its members; by torch.export it is heard that the model may catch that",
         "2.13",
-        lambda at: at.deed == "direct",
-        lambda at: sizes_hashed(),
+        lambda at: at.deed == "direct" or at.exports,
+        lambda at: sizes_hashed() if at.deed == "direct" else hashes_heard(at.heard.raised),
         of_numbers=True,
     ),
     Patch(
@@ -278,7 +278,7 @@ TABLE: tuple[Patch, ...] = (
         "of a tensor without numbers holds none; one that `%` puts into a message is fixed",
         "2.13",
         lambda at: at.deed in ("torch.export", "direct"),
-        lambda at: texts_asked(),
+        lambda at: texts_asked(at.heard.raised),
         of_numbers=True,
     ),
     Patch(

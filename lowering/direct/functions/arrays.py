@@ -103,10 +103,10 @@ class Array(OfTensor):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise refusal(f"ndarray.{name}")
+        raise noted(self.tensor, refusal(f"ndarray.{name}"))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        return refuse_numpy(self)
+        raise noted(self.tensor, refusal("a function of NumPy's"))
 
     # ---- what it becomes
 
@@ -489,6 +489,13 @@ def refusal(what: str, hint: str = "compute with the tensor itself, by torch's f
     return LoweringError(
         f"{what} asks for the numbers of a tensor, which has none while the model is traced", hint=hint
     )
+
+
+def noted(tensor: Any, error: LoweringError) -> LoweringError:
+    """An error that eager does not raise, which the run of a traced tensor keeps: the model may catch it."""
+    if hasattr(tensor, "note"):
+        tensor.note(error)
+    return error
 
 
 def refuse_numpy(given: Any) -> Any:

@@ -9,6 +9,7 @@ gradient needs them as operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -21,6 +22,8 @@ from lowering.errors import LoweringError
 Perform = Callable[..., Any]
 """(a higher-order operator, its arguments) -> what it gives, without gradients."""
 HIGHER = torch.ops.higher_order
+Reach = Mapping[int, set[int]]
+"""The leaves that a body makes each of some results of, by their places."""
 
 
 def with_gradients(
@@ -106,9 +109,10 @@ def scan(
 
         def step(*given: Any) -> Any:
             ends = [len(carried), len(sums), len(outs), count, steps, len(extra), len(seen.outer)]
-            held, total, behind, own, element, more, outer = in_parts(given, ends)
-            known = dict(zip((*carried, *outs), (*held, *behind), strict=True))
-            turned, lacked = slopes_of(function, (*own, *element, *more), wanted, seen.outer, outer, known)
+            held, total, after, own, element, more, outer = in_parts(given, ends)
+            known = dict(zip((*carried, *outs), (*held, *after), strict=True))
+            through = partial(reached_in_rounds, seen, carried, [i for i in carried if i in slopes], outs)
+            turned, lacked = slopes_of(function, (*own, *element, *more), wanted, seen.outer, outer, known, through)
             seen.lacking = [lacked]
             of_state, of_elements, of_sums = in_parts(turned, [len(carried), len(elements), len(sums)])
             added = [a + b for a, b in zip(total, of_sums, strict=True)]
@@ -121,6 +125,9 @@ def scan(
         over = [each.flip(0) for each in (*(slopes[i] for i in outs), *before, *each_detached(xs))]
         turned = list(perform(func, step, tuple(first), tuple(over), tuple(each_detached([*extra, *seen.outer]))))
         of_state, of_sums, of_elements = in_parts(turned, [len(carried), len(sums), len(elements)])
+        for least in seen.rounds[-1:]:
+            many = not xs or xs[0].shape[0] >= least
+            torch._check(many, lambda: "a gradient goes through a state that only more rounds of the loop read")
         return without([*of_state, *(each.flip(0) for each in of_elements), *of_sums], seen.lacking[-1])
 
     inputs = [*(init[i] for i in carried), *(xs[i] for i in elements), *sums]
@@ -134,9 +141,11 @@ def scan(
 def slopes_of(
     body: Callable[..., Any], operands: Sequence[Any], wanted: Sequence[int], outer: Sequence[Any],
     stand_ins: Sequence[Any], slopes: Mapping[int, Any],
+    through: Callable[[Reach], tuple[Container[int], Container[int]]] | None = None,
 ) -> tuple[list[Any], set[int]]:  # fmt: skip
     """(the gradients of some operands of a body, and of the model's tensors that it uses, in whose place others stand;
-    which of them have none), of the gradients of its results by their places."""
+    which of them have none), of the gradients of its results by their places. Of a body that is gone through again,
+    `through` tells which of them have one at all, of those that each result is made of, and which results give one."""
     with torch.enable_grad():
         own = [each.detach() if isinstance(each, torch.Tensor) else each for each in operands]
         leaves = [own[place].requires_grad_() for place in wanted]
@@ -149,14 +158,50 @@ def slopes_of(
         if any(id(each) not in made_here for each in leaves_behind(flat, ())):
             what = "a branch or a loop uses a tensor by what is no operator of torch, and a gradient of it is asked for"
             raise LoweringError(what, hint="give the tensor to the function by an operator of torch, x * 1 for one")
-        pairs = [(flat[place], slope) for place, slope in slopes.items() if flat[place].requires_grad]
+        met: Container[int] = range(len(leaves))
+        used: Container[int] = slopes
+        if through is not None:
+            met, used = through({place: behind(flat[place], leaves) for place in slopes})
+        pairs = [(flat[place], slope) for place, slope in slopes.items() if place in used and flat[place].requires_grad]
         found: Sequence[Any] = [None] * len(leaves)
         if pairs and leaves:
             ends, begun = zip(*pairs, strict=True)
             found = torch.autograd.grad(ends, leaves, begun, allow_unused=True)
-    lacking = {place for place, each in enumerate(found) if each is None}
+    lacking = {place for place, each in enumerate(found) if each is None or place not in met}
     every = zip(found, leaves, strict=True)
     return [torch.zeros_like(leaf) if each is None else each.clone() for each, leaf in every], lacking
+
+
+def behind(result: Any, leaves: Sequence[Any]) -> set[int]:
+    """The places of the leaves that a result is made of."""
+    found = {id(each) for each in (result, *leaves_behind([result], ()))}
+    return {place for place, leaf in enumerate(leaves) if id(leaf) in found}
+
+
+def reached_in_rounds(
+    seen: Seen, carried: Sequence[int], ends: Sequence[int], outs: Sequence[int], reach: Reach
+) -> tuple[set[int], set[int]]:
+    """(the leaves that have a gradient after all rounds of a loop, from the last on, the results that give one).
+
+    `carried` are the places of the states that the first leaves are, `ends` those whose last value is used, `outs`
+    those of results of each round that are.
+
+    Keeps of how many rounds on that is so. Raises LoweringError where it is never the same.
+    """
+    now, met, count, grown, used = set(ends), set[int](), len(carried), 1, {*ends, *outs}
+    for rounds in range(1, count + 3):
+        leaves = {leaf for place in (*now, *outs) for leaf in reach[place]}
+        further = {leaf for leaf in leaves if leaf >= count}
+        met, grown = met | further, grown if further <= met else rounds
+        then = {carried[leaf] for leaf in leaves if leaf < count}
+        if then == now:
+            seen.rounds = [max(rounds - 1, grown)]
+            return met | {leaf for leaf in leaves if leaf < count}, used
+        now, used = then, used | then
+    raise LoweringError(
+        "the states of a loop change their places, so that the number of its rounds tells which has a gradient",
+        hint="use all states that the loop gives, by + 0 * state.sum()",
+    )
 
 
 def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
@@ -176,7 +221,7 @@ def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
 class Seen:
     """The tensors with gradients that bodies use, and do not make: `outer`. Those that are `born` inside so many bodies
     are none. `versions` has what was read, `spec` is the structure of the results, and `lacking` has for each body that
-    gave gradients which of them it had not."""
+    gave gradients which of them it had not; `rounds` how many a loop must have for that."""
 
     depth: int
     version_of: Callable[[Any], Any]
@@ -186,6 +231,7 @@ class Seen:
     versions: dict[int, tuple[Any, Any]] = attrs.Factory(dict)
     spec: Any = None
     lacking: list[set[int]] = attrs.Factory(list)
+    rounds: list[int] = attrs.Factory(list)
 
     def watching(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """A body whose tensors are looked at as it runs."""

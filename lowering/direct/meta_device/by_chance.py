@@ -1,5 +1,5 @@
-"""Tensors whose elements lie in order only where an axis has one element, as in the example: what is computed of them
-lies otherwise where it has more."""
+"""Tensors whose elements lie in order only where an axis has one element or none, as in the example: what is computed
+of them lies otherwise where it has more."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError,
 
 
 def lie_by_chance(handles: Iterable[Any], at: Callable[[Any], Any], others: Mapping[str, int]) -> bool:
-    """Whether some tensor lies in order by chance, for an axis of one element that has more at `others`, or is known to
-    lie otherwise at other sizes, as `at` gives it."""
+    """Whether some tensor lies in order by chance, for an axis of one element or none that has more at `others`, or is
+    known to lie otherwise at other sizes, as `at` gives it."""
     for h in handles:
         if h.memory.elsewhere is not None:
             return True
         shape = h.twin.shape
-        if 1 not in shape:
+        if 1 not in shape and 0 not in shape:
             continue
-        grows = any(size == 1 and has_more(dim, others) for dim, size in zip(h.value.shape, shape, strict=False))
+        dims_here = zip(h.value.shape, shape, strict=False)
+        grows = any(size < 2 and has_more(dim, others, size) for dim, size in dims_here)
         if grows and is_turned_elsewhere(h, at):
             return True
     return False
 
 
-def has_more(dim: dims.Dim, others: Mapping[str, int]) -> bool:
-    """Whether an axis of one element has another number of them at other sizes of the names: where a run is made for a
-    size of 1, it has not. Of what data tells that is not known."""
+def has_more(dim: dims.Dim, others: Mapping[str, int], size: int = 1) -> bool:
+    """Whether an axis of one element, or of none, has another number of them at other sizes of the names: where a run
+    is made for a size of 1, it has not. Of what data tells that is not known."""
     if type(dim) is int:
         return False
     if not all(symbol.name in others for symbol in dims.symbols_of(dim)):
         return True
-    return dims.evaluate(dim, others) != 1
+    return dims.evaluate(dim, others) != size
 
 
 def is_turned_elsewhere(handle: Any, at: Callable[[Any], Any]) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -145,6 +148,35 @@ def test_what_eager_answers_of_data_is_no_error_that_a_model_catches(name: str, 
         except (irkit.ContractError, irkit.EvaluateError):
             continue
         torch.testing.assert_close(found, model(x))
+
+
+OF_CONTENT: dict[str, Callable[[torch.Tensor], Any]] = {
+    "writes": lambda x: x._version, "capsule": lambda x: x.__dlpack__(), "array": lambda x: x.numpy() is None,
+    "array of NumPy's": np.asarray, "file": lambda x: x.numpy().tofile("/dev/null"), "address": lambda x: x.data_ptr(),
+    "__array__": lambda x: x.__array__(), "storage": lambda x: x.untyped_storage(), "text": lambda x: f"{x.sum():.2f}",
+    "shared": lambda x: x.share_memory_(), "copy": copy.deepcopy, "list": lambda x: x.tolist(),
+    "hash": lambda x: hash(x.shape[0]), "keys": lambda x: {x.shape[0]: 1}, "members": lambda x: {x.shape[0]},
+    "root": lambda x: math.sqrt(float(x.sum())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_CONTENT)
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_that_tensors_have_no_memory_is_nothing_that_a_model_may_catch(name: str, dynamic: bool, capture: Any) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        try:
+            OF_CONTENT[name](x * 1)
+        except Exception:
+            return x + 100
+        return x - 1
+
+    shapes = ROWS if dynamic else None
+    try:
+        program = irkit.to_onnx(model, (torch.ones(4, 3),), dynamic_shapes=shapes, capture=capture)
+    except irkit.IrkitError:
+        return
+    torch.testing.assert_close(program(torch.ones(4, 3)), torch.zeros(4, 3))
 
 
 OF_NO_SIZE: dict[str, Model] = {

@@ -7,8 +7,9 @@ import pytest
 from tests.fuzz.training_steps import faults, text_of
 from tests.support.draws import drawn
 
-PINNED = (3400010, 3400132)
-"""A rate that data tells, set for the next call; the same before a step of the schedule."""
+PINNED = (3400010, 3400132, 5200411)
+"""A rate that data tells, set for the next call; the same before a step of the schedule; gradients that are nothing but
+rounding, of which NAdam makes any number."""
 
 
 @pytest.mark.parametrize("seed", drawn("steps of training", range(400), 12, PINNED))

@@ -259,7 +259,15 @@ def written_after(model: Any, x: torch.Tensor) -> torch.Tensor:
     return y.sum()
 
 
+def swapping(model: Any, x: torch.Tensor) -> torch.Tensor:
+    one, two = model.bias * 1, model.bias.exp()
+    for t in range(x.shape[1]):
+        one, two = two + x[:, t].sum(), one * 1.5
+    return one.sum() + model.weight.sum()
+
+
 REFUSED = (
+    (swapping, "the states of a loop change their places"),
     (on_one_way, "one way of a branch gives a tensor a gradient, and the other none"),
     (written_after, "is written before the gradient of that is computed"),
     (until_large, "the gradient of a loop is asked for, of which data tells how many rounds there are"),
@@ -274,3 +282,62 @@ def test_a_gradient_that_is_not_there_is_refused_rather_than_left_out(loss_of: L
     step = stepping(torch.nn.Linear(4, 5), loss_of)
     with pytest.raises(irkit.IrkitError, match=said):
         irkit.to_onnx(step, (torch.randn(3, 7, 4),), dynamic_shapes=({0: "b", 1: "n"},), capture="direct", rewrite=True)
+
+
+# --------------------------------------------------------------------------------- states that have no gradient
+
+Round = Callable[[list[torch.Tensor], torch.Tensor, torch.Tensor], tuple[list[torch.Tensor], torch.Tensor]]
+ROUNDS: dict[str, tuple[int, Round]] = {
+    "apart": (2, lambda s, x, w: ([s[0] * w + x, s[1] + x * w], s[0] * w)),
+    "chain": (2, lambda s, x, w: ([s[0] + s[1], s[1] * w + x], s[0] * w)),
+    "long chain": (3, lambda s, x, w: ([s[0] + s[1], s[1] + s[2], s[2] * w + x], x * 1)),
+    "shifted": (2, lambda s, x, w: ([s[0] * w + x, s[0] * 1], x * w)),
+    "not read": (2, lambda s, x, w: ([x * w, s[1] * 2], x * w)),
+    "infinite": (2, lambda s, x, w: ([s[0] * w + x, (s[1] * 0).log()], x * w)),
+    "infinite slopes": (2, lambda s, x, w: ([s[0] * w + x, (s[1] * w * 0).sqrt()], x * w)),
+    "handed on": (2, lambda s, x, w: ([s[0] * w + x, s[1]], s[1] * w)),
+}
+ENDS: dict[str, Callable[[Any, torch.Tensor], torch.Tensor]] = {
+    "first": lambda s, found: s[0].sum(), "last": lambda s, found: s[-1].square().sum(),
+    "rounds": lambda s, found: found.square().sum() + (s[0] * 0).sum(),
+    "all": lambda s, found: sum(each.square().sum() for each in s) + found.sum(),
+}  # fmt: skip
+
+
+def with_states(name: str, end: str, by_scan: bool) -> Callable[[torch.Tensor], Any]:
+    count, one_round = ROUNDS[name]
+    torch.manual_seed(0)
+    weight, *starts = weights = [torch.nn.Parameter(torch.randn(3)) for _ in range(count + 1)]
+
+    def step(x: torch.Tensor) -> Any:
+        for each in weights:
+            each.grad = None
+        states: Any = [each * 1 for each in starts]
+        if by_scan:
+            states, found = scan(lambda s, row: one_round([*s], row, weight), states, x)
+        else:
+            rows = []
+            for row in x:
+                states, made = one_round(states, row, weight)
+                rows.append(made)
+            found = torch.stack(rows)
+        loss = ENDS[end](states, found)
+        loss.backward()
+        return loss.detach(), [torch.full((1,), -7.0) if p.grad is None else p.grad.clone() for p in weights]
+
+    return step
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_state_that_the_loss_does_not_use_has_no_gradient(name: str, end: str) -> None:
+    eager, mine = with_states(name, end, False), with_states(name, end, True)
+    program = irkit.to_onnx(mine, (torch.randn(4, 3),), dynamic_shapes=({0: "t"},), capture="direct")
+    for count in (4, 1, 2, 3, 7):
+        x = torch.randn(count, 3)
+        try:
+            found = program(x)
+        except irkit.ContractError:
+            assert count < 4
+            continue
+        torch.testing.assert_close(found, eager(x), rtol=1e-3, atol=1e-3, equal_nan=True)
