@@ -34,7 +34,7 @@ from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, axes_taken, indices, no_tensors, refuse_numpy
 from lowering.direct.functions.bodies import with_gradients
 from lowering.direct.functions.computed_sparse import makes_sparse, sparse_call
-from lowering.direct.functions.numbers import tensor_of
+from lowering.direct.functions.numbers import places_of
 from lowering.direct.functions.own_rules import have_own_rule
 from lowering.direct.functions.parts_taken import listed_parts
 from lowering.direct.functions.plain_calls import plain_call, plain_steps
@@ -582,13 +582,6 @@ def holds_numbers(part: Any) -> bool:
     """Whether a part of an index is a list of places, of which some vary."""
     leaves = pytree.tree_leaves(part) if isinstance(part, list | tuple) else ()
     return any(type(each) is Traced or isinstance(each, torch.SymInt) for each in leaves)
-
-
-def places_of(part: Any) -> torch.Tensor:
-    """A list of places, or of lists of them, as a tensor."""
-    if isinstance(part, list | tuple):
-        return torch.stack([places_of(each) for each in part])
-    return part if isinstance(part, torch.Tensor) else tensor_of(part, torch.int64)
 
 
 def sliced(part: slice) -> slice:

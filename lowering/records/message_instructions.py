@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 import sys
 import types
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import lru_cache
 from io import StringIO
@@ -35,22 +35,23 @@ class Use(Enum):
     ELSE = "anything else"
 
 
-def use_of_text(frame: Any, telling: Container[str]) -> Use:
-    """What becomes of a text that an instruction of a frame asks for; `telling` are functions that tell it people."""
+def use_of_text(frame: Any, tells: Callable[[Sequence[str]], bool]) -> Use:
+    """What becomes of a text that an instruction of a frame asks for; `tells` says of the names by which a function is
+    called whether that tells it people."""
     code: types.CodeType = frame.f_code
     statement, at = statement_around(code, frame.f_lasti)
     ask, last = statement[at:-1], statement[-1].opname if statement else ""
     if not ask or not decides_nothing(ask[1:]) or any(each.is_jump_target for each in statement[1:]):
         return Use.ELSE
-    function = function_called(statement[:-1])
-    if last == "RAISE_VARARGS" and function is not None:
+    path = path_called(statement[:-1])
+    if last == "RAISE_VARARGS" and path is not None:
         return Use.RAISED
     if last.startswith("RETURN"):
         return Use.RETURNED
     given = last in ("POP_TOP", "BEFORE_WITH") and ask[-1].opname.startswith("CALL")
     kept = type(sys.stdout) is StringIO or any("file" in names_given(code, each) for each in statement)
-    known = function is not None and function in telling
-    return Use.TOLD if given and known and not (function == "print" and kept) else Use.ELSE
+    known = bool(path) and tells(path or ())
+    return Use.TOLD if given and known and not (path == ["print"] and kept) else Use.ELSE
 
 
 def names_given(code: types.CodeType, instruction: dis.Instruction) -> Any:
@@ -101,15 +102,17 @@ def statement_around(code: types.CodeType, offset: int) -> tuple[tuple[dis.Instr
     return tuple(found[first : last + 1]), at - first
 
 
-def function_called(statement: tuple[dis.Instruction, ...]) -> str | None:
-    """The last name of the function that a statement calls with all that it makes; empty where it has none, None where
-    the statement began before: it takes more from the stack than it has put there."""
-    depth, name = 0, ""
+def path_called(statement: tuple[dis.Instruction, ...]) -> list[str] | None:
+    """The names of the function that a statement calls with all that it makes, `logging`, `info`; none where it has
+    none, None where the statement began before: it takes more from the stack than it has put there."""
+    depth, path = 0, list[str]()
     for each in statement:
-        begins = depth <= (2 if each.opname in ("LOAD_ATTR", "LOAD_METHOD") else 1)
-        if begins and (each.opname.startswith(NAMES) or each.opname in ("LOAD_ATTR", "LOAD_METHOD")):
-            name = str(each.argval)
+        attribute = each.opname in ("LOAD_ATTR", "LOAD_METHOD")
+        if attribute and depth <= 2:
+            path = [*path, str(each.argval)]
+        elif depth <= 1 and each.opname.startswith(NAMES):
+            path = [str(each.argval)]
         depth += dis.stack_effect(each.opcode, each.arg, jump=False)
         if depth < 0:
             return None
-    return name
+    return path

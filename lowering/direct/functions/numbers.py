@@ -162,3 +162,10 @@ def tensor_of_lists(elements: Any, count: Any, dtype: torch.dtype | None) -> tor
 def lists_of_shape(shape: Sequence[int]) -> Any:
     """Nested lists of a shape."""
     return [lists_of_shape(shape[1:]) for _ in range(shape[0])] if shape else 0
+
+
+def places_of(part: Any) -> torch.Tensor:
+    """A list of places, or of lists of them, as a tensor."""
+    if isinstance(part, list | tuple):
+        return torch.stack([places_of(each) for each in part])
+    return part if isinstance(part, torch.Tensor) else tensor_of(part, torch.int64)
