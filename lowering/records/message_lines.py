@@ -7,7 +7,6 @@ import builtins
 import dis
 import functools
 import inspect
-import logging
 import os
 import sys
 import sysconfig
@@ -302,21 +301,19 @@ def attribute_beyond(frame: Any, name: str) -> Any:
 
 
 def is_of_library(function: Any) -> bool:
-    """Whether a function is Python's, torch's, irkit's, or of an installed library; an error, or a logger's method, is
-    one, too."""
+    """Whether a function is Python's, torch's, irkit's, or of an installed library, and what it stands for, too, where
+    it is around another one; an error is one."""
     if isinstance(function, type) and issubclass(function, BaseException):
-        return True
-    if isinstance(function, types.MethodType) and isinstance(function.__self__, logging.Logger | logging.LoggerAdapter):
         return True
     if isinstance(function, types.BuiltinFunctionType):
         return isinstance(function.__self__, types.ModuleType | None)
-    if isinstance(function, functools.partial):
-        return is_of_library(function.func)
-    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+    inner = [getattr(function, "__wrapped__", None), function.func if isinstance(function, functools.partial) else None]
     kind = function if isinstance(function, type) else type(function)
+    code = getattr(function, "__code__", None)
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) if code is None else code.co_filename
     file = file or ""
-    return file.startswith((*OWN, STDLIB)) or any(each in file for each in INSTALLED)
+    installed = file.startswith((*OWN, STDLIB)) or any(each in file for each in INSTALLED)
+    return installed and all(is_of_library(each) for each in inner if each is not None)
 
 
 def argument_of(call: ast.Call, inner: ast.AST) -> int | str | None:

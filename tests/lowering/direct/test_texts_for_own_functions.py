@@ -15,7 +15,7 @@ from tests.support.written_functions import function_of
 
 WAYS = ("direct", "torch.export")
 HEAD = """
-import logging, functools, types
+import contextlib, functools, logging, types
 import torch
 logger = logging.getLogger("own functions")
 seen = []
@@ -46,6 +46,24 @@ def fail(text): raise ValueError(text)
 def warned(text):
     logger.warning(text)
     return text
+@functools.lru_cache
+def log_once(text): seen.append(text)
+@functools.singledispatch
+def log_kind(text): seen.append(text)
+@contextlib.contextmanager
+def range_push(name):
+    seen.append(name)
+    yield
+@torch.no_grad()
+def log_quietly(text): seen.append(text)
+@functools.wraps(logging.info)
+def log_as_python(text): seen.append(text)
+class Logger(logging.Logger):
+    def info(self, text): seen.append(text)
+class Others:
+    warning, info, error, log = log_once, log_quietly, log_as_python, functools.partial(log)
+    critical = Logger("own").info
+others = types.SimpleNamespace(debug=log_kind)
 debug = seen.append
 error = functools.partial(log)
 critical = Log()
@@ -55,7 +73,9 @@ ASKS = (
     "check_rows(True, msg=f'{n}')", "rows_check(f'{n}')", "told(1, msg=f'{n}')", "warning(f'{n}')", "own.log(f'{n}')",
     "own.info(f'{n}')", "own.debug(f'{n}')", "Log.warn(f'{n}')", "Quiet().log(f'{n}')", "Quiet().error(f'{n}')",
     "debug(f'{n}')", "error(f'{n}')", "critical(f'{n}')", "types.SimpleNamespace(log=log).log(f'{n}')",
-    "(lambda log: log(f'{n}'))(seen.append)",
+    "(lambda log: log(f'{n}'))(seen.append)", "Others.warning(f'{n}')", "Others.info(f'{n}')", "Others.error(f'{n}')",
+    "Others.log(f'{n}')", "Others.critical(f'{n}')", "others.debug(f'{n}')", "with range_push(f'{n}'): pass",
+    "with record_function(f'{n}'): pass",
 )  # fmt: skip
 ANSWER = """
     told_them = [each for each in seen if "12" in each or each == "yes"] + [
