@@ -7,12 +7,10 @@ given to a function whose arguments are read by people, or returned. Whatever el
 from __future__ import annotations
 
 import dis
-import sys
 import types
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import lru_cache
-from io import StringIO
 from itertools import takewhile
 from typing import Any
 
@@ -49,7 +47,7 @@ def use_of_text(frame: Any, tells: Callable[[Sequence[str]], bool]) -> Use:
     if last.startswith("RETURN"):
         return Use.RETURNED
     given = last in ("POP_TOP", "BEFORE_WITH") and ask[-1].opname.startswith("CALL")
-    kept = type(sys.stdout) is StringIO or any("file" in names_given(code, each) for each in statement)
+    kept = any("file" in names_given(code, each) for each in statement)
     known = bool(path) and tells(path or ())
     return Use.TOLD if given and known and not (path == ["print"] and kept) else Use.ELSE
 

@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ def tells(chain: Sequence[ast.AST], place: int, frame: Any) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     name = name_called(node.value)
-    if name == "print" and (any(each.arg == "file" for each in node.value.keywords) or type(sys.stdout) is StringIO):
+    if name == "print" and (any(each.arg == "file" for each in node.value.keywords) or not are_prints_for_people()):
         return False
     known = name in TELLING or name in NAMED or name.endswith("_check") or name.startswith(("check", "_check"))
     return known and is_taken_as_message(chain, place + 1, frame)
@@ -237,13 +237,20 @@ def is_taken_as_message(chain: Sequence[ast.AST], place: int, frame: Any) -> boo
 def tells_people(frame: Any, path: Sequence[str]) -> bool:
     """Whether a function that a frame without source calls by some names tells people what it is given, as one of a
     library may; nobody sees what others do with it."""
-    if not path or path[-1] not in TELLERS:
+    if not path or path[-1] not in TELLERS or (path == ["print"] and not are_prints_for_people()):
         return False
     node: ast.expr = ast.Name(path[0])
     for name in path[1:]:
         node = ast.Attribute(node, name)
     function = called_in(frame, node)
     return function is not UNKNOWN and is_of_library(function)
+
+
+def are_prints_for_people() -> bool:
+    """Whether what is printed goes where the model cannot read it: to no text of its own, by no class of its own."""
+    stream = sys.stdout
+    kept = isinstance(stream, StringIO | BytesIO) or isinstance(getattr(stream, "buffer", None), BytesIO)
+    return not kept and (stream is sys.__stdout__ or is_of_library(type(stream)))
 
 
 def is_call_of(node: ast.AST, names: Sequence[str]) -> bool:

@@ -100,6 +100,33 @@ def test_what_a_function_of_the_users_does_with_a_text_is_noticed(ask: str, way:
     assert first_wrong(model, inputs[0], way, inputs) is None
 
 
+STREAMS = (
+    "io.StringIO()", "io.TextIOWrapper(io.BytesIO(), write_through=True)", "Stream()",
+    "type('S', (io.StringIO,), {})()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_what_is_printed_where_the_model_reads_it_is_noticed(stream: str, way: str) -> None:
+    text = f"""
+import contextlib, io
+class Stream:
+    text = ""
+    def write(self, text): self.text += text
+    def flush(self): pass
+    def getvalue(self): return self.text
+def model(x):
+    with contextlib.redirect_stdout({stream}) as out:
+        print(f"{{x.shape[0]}}")
+    found = out.getvalue() if hasattr(out, "getvalue") else out.buffer.getvalue().decode()
+    return x * 2 if "12" in found else x + 1
+"""
+    model = function_of(text, f"/own_functions/printed_{way}_{STREAMS.index(stream)}.py", "model", {})
+    inputs = [torch.randn(n, 3) for n in (12, 2, 1, 3, 7)]
+    assert first_wrong(model, inputs[0], way, inputs) is None
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_what_raises_a_text_is_noticed_where_that_is_caught(way: str) -> None:
     text = HEAD + (
