@@ -15,7 +15,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from irkit import dims
 from lowering.capture.guards.answers import holds
 from lowering.direct.meta_device.arguments import laid_out, lies_in_order
-from lowering.direct.meta_device.known_order import computed_around
+from lowering.direct.meta_device.known_order import computed_around, has_part_of_one
 from lowering.direct.points import number, plain_number, sizes_with
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
@@ -362,8 +362,11 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
     def as_told(at: Mapping[str, Any]) -> bool:
         return replay_tensor(tracer, handle, at).stride() == tuple(number(each, at) for each in told)
 
-    small = (0 in whole.shape and not given) or any(tracer.asked.hint(d) < least for d in vary)
-    untold = not (given or known) and 1 in memory.content.shape and bool(tracer.asked.hints)
+    ones = any(tracer.asked.hint(d) < 2 for d in memory.content.shape)
+    free = given or known or not (ones and has_part_of_one(memory.first, tracer.asked.hint))
+    least_met = (tracer.asked.hint(d) >= least or (free and not may_be(tracer, d, 2)) for d in vary)
+    small = (0 in whole.shape and not given) or not all(least_met)
+    untold = not free and 1 in memory.content.shape and bool(tracer.asked.hints)
     if small or untold or tuple(number(d, tracer.asked.hints) for d in told) != handle.twin.stride():
         raise unknown_strides(tracer)
     if not as_told(tracer.asked.hints) or is_given_back(handle):
@@ -397,6 +400,12 @@ def unknown_strides(tracer: Tracer) -> LoweringError:
     return LoweringError(what, source=tracer.line(), hint=hint)
 
 
+def may_be(tracer: Tracer, size: dims.Dim, least: int) -> bool:
+    """Whether a size may be so much at all."""
+    most = dims.bounds(size, tracer.asked.ranges).hi
+    return most is None or most >= least
+
+
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Whether the elements of the example lie in order."""
     form = args[1] if len(args) > 1 else kwargs.get("memory_format", torch.contiguous_format)
@@ -421,6 +430,14 @@ def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     base, memory = handle.memory.twin, handle.memory
     looked_through = base is not None and base is not handle.twin and base.is_contiguous()
     given = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+    if root_of(handle).memory is not memory:  # a copy here, which at other sizes is a view of less
+
+        def has_its_own(sizes: Mapping[str, Any]) -> bool:
+            held = replay_tensor(tracer, handle, sizes)
+            return held.untyped_storage().nbytes() == held.element_size() * plain_number(whole_size, sizes)
+
+        whole_size = dims.product(memory.content.shape)
+        keep_answer(tracer, handle, has_its_own)
     if base is not None and looked_through:
         content = memory.content  # of a view, what it is a view of is looked at
         again = tracer.shown(Handle(base, memory, (), content, memory.version, "base"))

@@ -273,8 +273,11 @@ class Traced(torch.Tensor):
 
     @property
     def _version(self) -> Any:  # type: ignore[override]
-        """Raises CaptureError: torch counts no writes into tensors without numbers."""
-        return self.refuse("the model asks how often a tensor was written", "use capture='torch.export'")
+        """Raises LoweringError: torch counts no writes into tensors without numbers."""
+        what = "the model asks how often a tensor was written"
+        error = LoweringError(what, source=self.tracer.line(), hint="use capture='torch.export'")
+        self.note(error)
+        raise error
 
     def __copy__(self) -> Any:
         return self.detach()  # another tensor, in the same memory

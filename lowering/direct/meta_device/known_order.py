@@ -3,6 +3,8 @@ what it computes as the operands lie, and strides of such axes need not say how 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
@@ -48,6 +50,30 @@ def computed_around(value: Value) -> tuple[bool, list[Dim]]:
     return plain, list(sizes)
 
 
+def has_part_of_one(value: Value, size: Callable[[Dim], int]) -> bool:
+    """Whether a value may be computed of a part of a tensor, or of its axes in another order, with an axis whose `size`
+    is one: how what is computed of it lies along that, the other strides tell, and these are others at other sizes. A
+    part that is written is none: what is written lies as it did."""
+    seen, left = {value}, [value]
+    while left:
+        at = left.pop()
+        if at.bodies or len(seen) > MOST:
+            return True
+        alike = (at.op in NEW or is_filled(at)) and may_be_like_another(at)
+        part = at.op in PARTS and isinstance(at.type, Tensor) and at.origin.target != WRITTEN
+        if alike or (part and 1 in map(size, at.shape)):
+            return True
+        new = {each for each in at.inputs if each is not None and each not in seen}
+        seen |= new
+        left += new
+    return False
+
+
+WRITTEN = "write"
+"""Where what stands for a write into a part comes from."""
+PARTS = frozenset(("Slice", "Split", "Transpose", "Item"))
+
+
 def is_filled(value: Value) -> bool:
     """Whether a value is one number everywhere, as torch.full makes it."""
     filling = value.inputs[0] if value.op == "Expand" else None
@@ -57,5 +83,7 @@ def is_filled(value: Value) -> bool:
 def may_be_like_another(value: Value) -> bool:
     """Whether an operator makes numbers that tell nothing of its operands, but lie as one of these does: zeros_like
     makes zeros, and isnan of integers a truth value, whatever they are."""
-    made_by = value.origin.target.partition(".")[0] if value.op in NUMBERS else ""
+    if value.op not in NUMBERS or not isinstance(value.type, Tensor) or value.rank < 2:  # what else lies in order
+        return False
+    made_by = value.origin.target.partition(".")[0]
     return made_by.startswith("aten::") and made_by not in FACTORIES
