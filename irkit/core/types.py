@@ -140,7 +140,7 @@ def _of_numpy(dtype: np.dtype) -> DType:
     return _BY_NUMPY[dtype]
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(repr=False, cache_hash=True)
 class Tensor:
     """A tensor of known rank. `shape` holds ints and sympy expressions in canonical form (see `irkit.dims`)."""
 

@@ -12,6 +12,7 @@ from irkit.support.uncollected import without_collector
 
 if TYPE_CHECKING:
     from irkit.core.ir import Graph, Value
+    from irkit.core.types import Type
 
     Path = tuple[Value | None, Iterator[Value | None], "Path | None"]
 
@@ -50,6 +51,11 @@ def post_order(
 def bodies(order: Iterable[Value]) -> Iterator[Graph]:
     """The bodies that values of `order` hold themselves."""
     return chain.from_iterable(map(attrgetter("bodies"), order))
+
+
+def types(values: Iterable[Value]) -> Iterable[Type]:
+    """The types of some values, each object once: the parts of a cache, and layers that are alike, share theirs."""
+    return {id(value.type): value.type for value in values}.values()
 
 
 def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:

@@ -13,6 +13,7 @@ import sympy
 
 from irkit import dims
 from irkit.build import retyping
+from irkit.core import walk
 from irkit.core.ir import Graph, Value
 from irkit.core.operator_names import plain_name
 from irkit.core.origins import NOWHERE, Origin
@@ -517,7 +518,7 @@ def may_use(user: Value | tuple[Value, ...], value: Value) -> bool:
 
 def symbols_of(graph: Graph) -> frozenset[sympy.Symbol]:
     """The symbols that the types of the graph's parameters bind."""
-    return frozenset(s for v in graph.params for d in dims_of(v.type) for s in bound_by(d))
+    return frozenset(s for kind in walk.types(graph.params) for d in dims_of(kind) for s in bound_by(d))
 
 
 def bound_by(dim: Any) -> tuple[sympy.Symbol, ...]:

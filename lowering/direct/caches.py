@@ -224,10 +224,15 @@ def tensors_of(returned: Any) -> list[Traced]:
 
 def fresh_of(results: Any) -> list[Value]:
     """The values among results."""
+    return [each.value for each in handed_on(results)]
+
+
+def handed_on(results: Any) -> list[Fresh]:
+    """What is new among results."""
     if isinstance(results, Fresh):
-        return [results.value]
+        return [results]
     each = results.values() if isinstance(results, dict) else results if isinstance(results, list | tuple) else ()
-    return [value for part in each for value in fresh_of(part)]
+    return [fresh for part in each for fresh in handed_on(part)]
 
 
 def effects_of(tracer: Tracer) -> tuple[Any, ...]:

@@ -11,19 +11,23 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
 
 from irkit import dims
-from irkit.core.ir import Value
+from irkit.core.ir import Value, vertex
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
 from irkit.support.arguments import type_text
 from irkit.support.counts import count_text
+from lowering.aten.movement.joining import aten_cat
 from lowering.capture.guards.answers import words
 from lowering.direct.expected import KNOWN
 from lowering.direct.functions.numbers import hangs_on_data
 from lowering.direct.functions.sparse import HINTS
 from lowering.direct.meta_device.asked import laid_as_asked, may_lie_otherwise
 from lowering.direct.meta_device.results import TOLD, teller
+from lowering.direct.repeats import Entry as Known
+from lowering.direct.repeats import Met
 from lowering.direct.sizes import SizeNode
+from lowering.direct.tensors import META
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError, Unsupported, WrongConverter
 from lowering.fold.arguments import call_arguments
@@ -40,7 +44,6 @@ from lowering.tensors.complex_pairs import involves_complex
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import reshape
 
-META = torch.device("meta")
 CONTIGUOUS = torch.ops.aten.contiguous.default
 
 
@@ -505,3 +508,44 @@ def leaves_of(given: Sequence[Any]) -> list[Any]:
 def as_list(given: Any) -> list[Any]:
     """A list of one, or of several."""
     return list(given) if isinstance(given, list | tuple) else [given]
+
+
+# ---------------------------------------------------------------------------------------------- met before
+
+
+def form_of(tracer: Tracer, func: Any, raw: Sequence[Any], values: Sequence[Value]) -> tuple[str, Any] | None:
+    """The one operator, with its attributes, that a converter made of all operands in order, if it looks at nothing but
+    their types; None elsewhere."""
+    if func is not CAT or len(raw) != 1 or raw[0].inputs != values or raw[0].bodies:
+        return None
+    found = Registry.find(tracer.options.registry, operator_of(func))
+    return (raw[0].op, raw[0].attributes) if found is not None and found.function is aten_cat else None
+
+
+CAT = torch.ops.aten.cat.default
+
+
+def converted_again(
+    tracer: Tracer, met: Met, entry: Known, values: tuple[Value, ...], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """What the converter of an operator makes of other arguments of the same types, the tensors among which hold these
+    values; nothing where it declines."""
+    if entry.form is not None and entry.types is not None and entry.conditions is not None:
+        op, attributes = entry.form
+        return [vertex(op, values, attributes, (), entry.types[0])]
+    target = operator_of(met.func)
+    found = Registry.find(tracer.options.registry, target)
+    value_args, value_kwargs = operands(tracer, met.func, args, kwargs)
+    if entry.conditions is None:
+        tracer.asked.told.clear()
+        entry.expected = expected_of(tracer, met.func, value_args, value_kwargs, entry.twins)
+        entry.conditions = tuple(tracer.asked.told)
+    if found is None:
+        return []
+    try:
+        positional, keyword = call_arguments(target, found, tuple(value_args), value_kwargs, entry.expected)
+        made = found.function(*positional, **keyword)
+        made = with_known_sizes(made, entry.expected) if met.func._schema.name in KNOWN else made
+    except Unsupported:
+        return []
+    return list(made) if isinstance(made, tuple | list) else [made]

@@ -225,7 +225,7 @@ def fixed_names(request: Request, found: Found) -> dict[str, Fixed]:
 def all_fixed(request: Request, fixed: Mapping[str, Fixed]) -> list[Fixed]:
     """What was to vary and does not: each dimension and number of a fixed name."""
     found = {}
-    for leaf, shape in zip(request.leaves, request.shapes, strict=True):
+    for leaf, shape in zip(request.leaves, request.shapes, strict=True) if fixed else ():
         for axis, dim in enumerate(shape if isinstance(shape, tuple) else (shape,)):
             names = [s.name for s in dims.symbols_of(dim)] if dim is not None and type(dim) is not int else []
             if names and all(name in fixed for name in names):

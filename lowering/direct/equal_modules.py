@@ -48,13 +48,14 @@ from lowering.direct.caches import (
     effects_of,
     form_of,
     fresh_of,
+    handed_on,
     made_for_once,
     require_asked_only,
     surroundings,
     tensors_of,
 )
 from lowering.direct.repeats import SIZES, Index, Stage, TakenOver, recognize_values
-from lowering.direct.tensors import Handle, Memory, Traced
+from lowering.direct.tensors import META, Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.records.module_calls import InnerCalls, Repeated, add_counts, name_after, names_since
 from passes.whole_graph.layer_calls import Alike
@@ -71,7 +72,8 @@ class Called:
     after those taken `before`. `fresh` are the values that it gave or handed over, `answers` those it was answered,
     `inner` the calls of modules inside it, `ground` and `own` how what Python code may change stood around the model
     and in the module; `stages` say how the former are made again, question by question, and its results last; `rest`
-    are the names taken after the last question, and `writes` is how many writes came before."""
+    are the names taken after the last question, `writes` is how many writes came before, and `numbers` has those of the
+    names of what it gave or handed over."""
 
     below: Below
     path: str
@@ -92,6 +94,7 @@ class Called:
     stages: tuple[Stage, ...] = ()
     rest: Mapping[str, int] = {}
     writes: int = 0
+    numbers: Mapping[str, tuple[str, int] | None] = {}
 
     def is_overwritten(self, before: Sequence[Value]) -> bool:
         """Whether something that the call computed with, and was not handed, was written since: of all that was
@@ -233,14 +236,8 @@ class Calls(Asking):
             memory = handle.memory
             busy = memory.name or memory.torn or memory.doubtful or memory.linked or memory.stale
             part = bool(handle.lenses) and not self.is_whole(handle)
-            if (
-                busy
-                or part
-                or returned.is_marked
-                or returned.requires_grad
-                or handle.key in taken
-                or handle.twin.is_complex()
-            ):
+            own = returned.is_marked or returned.requires_grad or handle.twin.is_complex()
+            if busy or part or own or handle.key in taken:
                 raise Unmatched
             outputs.append(returned)
             return self.fresh(handle)
@@ -286,7 +283,9 @@ class Calls(Asking):
         for ask in call.asks:
             rest -= Counter(ask.segment) + Counter(ask.names)
         writes = len(tracer.record.overwritten)
-        return attrs.evolve(call, weights=weights, stages=tuple(stages), rest=rest, writes=writes)
+        names = [each.name for each in handed_on([call.results, *(ask.given for ask in call.asks)])]
+        numbers = {name: call.numbered(name) for name in names}
+        return attrs.evolve(call, weights=weights, stages=tuple(stages), rest=rest, writes=writes, numbers=numbers)
 
     # ------------------------------------------------------------------------------------------ the others
 
@@ -323,8 +322,8 @@ class Calls(Asking):
         tracer, place = self.tracer, id(below.parts[0])
         if tracer.before is None:
             return None
-        calls, count = tracer.before.taken.get(place, ()), self.times[place]
-        if count >= len(calls) or tracer.effects["outside"]:
+        calls, count = tracer.before.taken.get(place, ()), self.times.get(place, 0)
+        if count >= len(calls) or tracer.effects.get("outside"):
             return None
         found = calls[count]
         if not found.is_of(call.below.parts[0], call.inputs, call.fresh, call.answers):
@@ -393,8 +392,8 @@ class Calls(Asking):
         tracer, place = self.tracer, id(module)
         if tracer.before is None:
             return found
-        calls, count = tracer.before.taken.get(place, ()), self.times[place]
-        self.times[place] += 1
+        calls, count = tracer.before.taken.get(place, ()), self.times.get(place, 0)
+        self.times[place] = count + 1
         if found.before is not None:
             return found
         if count < len(calls) and calls[count].is_again(found.taken_over(found.values)):
@@ -416,8 +415,8 @@ class Calls(Asking):
         kind = type(results)
         if kind is Fresh:
             twin, value = results.twin, found.values[results.value]
-            made = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
-            number = found.call.numbered(results.name)
+            made = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device=META)
+            number = found.call.numbers.get(results.name)
             name = results.name if number is None else name_after(found.taken, number)
             return self.tracer.shown(Handle(made, Memory(value, twin=made), (), value, 0, name, results.kind))
         if kind is Given:
@@ -468,7 +467,7 @@ class Calls(Asking):
         self.tracer.record.taken.setdefault(id(level.module), []).append(taken)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Again:
     """A call that is taken over: what its values become, at which path, with which calls of modules `repeated` in it,
     and how many names are `taken` before it; what its module is made of, where each weight is what it was when the run

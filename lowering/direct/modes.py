@@ -29,7 +29,7 @@ from lowering.capture.guards.answers import holds
 from lowering.capture.guards.questions import Required
 from lowering.capture.patches.set_data import sets_memory
 from lowering.direct.control import plain_results, scanned_over, version_of
-from lowering.direct.converting import info_of, on_twins
+from lowering.direct.converting import CAT, info_of, on_twins
 from lowering.direct.data import array_of_weight
 from lowering.direct.functions.arrays import Array, axes_taken, indices, no_tensors, refuse_numpy
 from lowering.direct.functions.bodies import with_gradients
@@ -46,7 +46,6 @@ from lowering.direct.functions.transforms import (
     QUESTIONS,
     held_by_transforms,
     is_batched,
-    is_forward,
     is_in_transform,
     is_taken_apart,
     scalar_overload,
@@ -58,7 +57,7 @@ from lowering.direct.operators import call
 from lowering.direct.quantized.calls import is_met_as_quantized, quantized_call
 from lowering.direct.repeats import SIZES
 from lowering.direct.sizes import SizeNode
-from lowering.direct.tensors import OF_MEMORY, Traced, has_view, note_first, tracer_of
+from lowering.direct.tensors import OF_MEMORY, Traced, has_view, is_seen_by_torch, note_first, tracer_of
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import take_over
 from lowering.errors import CaptureError, LoweringError
@@ -391,9 +390,9 @@ def keeps_layout(
     return by_chance or (plain and (not handle.twin.is_contiguous() or bool(handle.lenses and bent_sizes(handle))))
 
 
-def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of an operator on traced tensors."""
-    if func in SPARSE and (made := SPARSE[func](func, args, kwargs)) is not None:
+def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], plain: bool = False) -> Any:
+    """The result of an operator on traced tensors; of a `plain` one it is known that it only computes with such."""
+    if not plain and func in SPARSE and (made := SPARSE[func](func, args, kwargs)) is not None:
         tracer.effects["content"] += 1
         return made
     tracer.calls += 1
@@ -401,7 +400,7 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     asked.operators += 1
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
         try:
-            if is_met_as_quantized(func, args, kwargs):
+            if not plain and is_met_as_quantized(func, args, kwargs):
                 return quantized_call(tracer, func, args, kwargs)
             return call(tracer, func, args, kwargs)
         except IrkitError as error:
@@ -499,10 +498,10 @@ def joined(tracer: Tracer, tensors: Any, dim: Any = 0, **more: Any) -> Any:
     kinds = {*map(type, tensors)}
     if Traced not in kinds or not kinds <= {Traced, torch.Tensor}:
         return None
-    apart = torch._C._functorch.maybe_current_level() is not None or is_forward()  # type: ignore[attr-defined]
-    if apart or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    if is_seen_by_torch() or torch.is_autocast_enabled("cpu"):
         return None
-    return met(tracer, torch.ops.aten.cat.default, ([*tensors], dim) if dim else ([*tensors],), {})
+    plain = len(kinds) == 1  # neither sparse ones nor quantized ones are traced ones
+    return met(tracer, CAT, ([*tensors], dim) if dim else ([*tensors],), {}, plain)
 
 
 AT_ONCE: Mapping[Any, Callable[..., Any]] = MappingProxyType({torch.cat: joined, torch.tensor: tensor_of_numbers})

@@ -14,13 +14,13 @@ from irkit.core.types import Tensor
 from irkit.errors import IrkitError
 from lowering.capture.guards.assumed import asks_in_its_kernel, compares_in_its_kernel, replaces_part
 from lowering.direct.converting import (
-    META,
     Decomposed,
     Info,
     apply_converter,
     as_list,
     contradiction,
-    expected_of,
+    converted_again,
+    form_of,
     has_fresh,
     info_of,
     leaves_of,
@@ -30,11 +30,10 @@ from lowering.direct.converting import (
     refuse_other_count,
     settle_results,
     tensors_in,
-    with_known_sizes,
 )
 from lowering.direct.data import DATA, compute_nothing, counted_mask, seeded_draw
 from lowering.direct.examples import is_quickly_told
-from lowering.direct.expected import KNOWN, require_broadcast, require_counts, require_masks, require_shared_sizes
+from lowering.direct.expected import require_broadcast, require_counts, require_masks, require_shared_sizes
 from lowering.direct.functions.lists import LISTS, each_call, scaled_calls
 from lowering.direct.kernel_sizes.asserted import TELLING, keep_asserted
 from lowering.direct.kernel_sizes.by_data import require_beside
@@ -50,14 +49,13 @@ from lowering.direct.requirements import (
     require,
     require_again,
 )
-from lowering.direct.tensors import Handle, Traced, weakly
+from lowering.direct.tensors import META, Handle, Traced, weakly
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, MAYBE_SUMS, as_shown, batch_norm, lens_of, write_arguments
-from lowering.errors import LoweringError, Unsupported
-from lowering.fold.arguments import call_arguments
+from lowering.errors import LoweringError
 from lowering.fold.asserted_operands import STEPS
 from lowering.fold.nodes import EFFECTS
-from lowering.fold.registry import Registry, operator_of
+from lowering.fold.registry import operator_of
 from lowering.fold.scope import bind_symbols
 from lowering.records.types import TORCH, tensor_of
 
@@ -426,6 +424,8 @@ def remember(
         entry.types = tuple(v.type for v in raw)
         tracer.met[met.layout] = entry
     values = tuple(map(tracer.read, met.handles))
+    if entry is not None:
+        entry.form = form_of(tracer, met.func, raw, values)
     record(tracer, met, values, tuple(results), name, tuple(tracer.asked.told))
 
 
@@ -437,30 +437,8 @@ def record(
     if tracer.before is None:
         random = torch.Tag.nondeterministic_seeded in met.func.tags
         kept = Met(met.func, (), (), met.plain, None)  # which keeps no tensor alive
-        of_data = symbols_of_data(met.plain) if tracer.symbols["u"] else frozenset[Any]()
+        of_data = symbols_of_data(met.plain) if tracer.symbols.get("u") else frozenset[Any]()
         tracer.record.outcomes.append((kept, Outcome(values, results, conditions, name, random, of_data)))
-
-
-def converted_again(
-    tracer: Tracer, met: Met, entry: Entry, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> list[Any]:
-    """What the converter of an operator makes of other arguments of the same types; nothing where it declines."""
-    target = operator_of(met.func)
-    found = Registry.find(tracer.options.registry, target)
-    value_args, value_kwargs = operands(tracer, met.func, args, kwargs)
-    if entry.conditions is None:
-        tracer.asked.told.clear()
-        entry.expected = expected_of(tracer, met.func, value_args, value_kwargs, entry.twins)
-        entry.conditions = tuple(tracer.asked.told)
-    if found is None:
-        return []
-    try:
-        positional, keyword = call_arguments(target, found, tuple(value_args), value_kwargs, entry.expected)
-        made = found.function(*positional, **keyword)
-        made = with_known_sizes(made, entry.expected) if met.func._schema.name in KNOWN else made
-    except Unsupported:
-        return []
-    return list(made) if isinstance(made, tuple | list) else [made]
 
 
 def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -484,7 +462,7 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
     elif entry is None or entry.types is None:
         return None
     else:
-        raw = converted_again(tracer, met, entry, args, kwargs)
+        raw = converted_again(tracer, met, entry, values, args, kwargs)
         if tuple([getattr(v, "type", None) for v in raw]) != entry.types:
             return None  # a converter that looks at more than types
         name = tracer.name(met.func)
@@ -495,7 +473,7 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         tracer.first_met(results)
     if met.func._schema.name in TELLING:
         keep_asserted(tracer, met.func, *operands(tracer, met.func, args, kwargs), results)
-    if tracer.symbols["u"]:
+    if tracer.symbols.get("u"):
         for value in results:
             bind_symbols(tracer.scope, value)
     return shown_again(tracer, met, info, entry, results, name, args, kwargs)

@@ -25,7 +25,7 @@ from irkit.core.remade_blobs import can_be_remade, computing_key, is_made_of_the
 from irkit.core.types import Tensor, Tuple, Type, dims_of, map_dims
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
-from lowering.direct.tensors import Traced
+from lowering.direct.tensors import META, Traced
 from lowering.records.module_calls import Repeated
 from lowering.records.sizes import is_unbacked
 
@@ -48,7 +48,7 @@ class Recipe:
     def twin(self, handles: Sequence[Any]) -> torch.Tensor:
         """A new tensor on the meta device that lies so."""
         if self.of < 0:
-            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device="meta")
+            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
         return handles[self.of].twin.as_strided(self.shape, self.stride, self.offset)
 
 
@@ -57,8 +57,8 @@ class Entry:
     """What is known of an operator with arguments of certain types and layouts.
 
     `twins` are what its converter was told of its results, `types` what it gave, `container` the type of a list of
-    results, `same` the argument that it gives back. `expected` is what its converter is told, under `conditions`. By
-    `chance` an operand lies in order, for the example.
+    results, `same` the argument that it gives back. `expected` is what its converter is told, under `conditions`,
+    `form` the operator that it makes of all operands of these types. By `chance` an operand lies in order.
     """
 
     twins: Any
@@ -70,11 +70,12 @@ class Entry:
     conditions: tuple[Any, ...] | None = None
     expected: Any = None
     chance: bool = False
+    form: tuple[str, Any] | None = None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Met:
-    """An operator as it is called: its tensors, and keys of their types and layouts, and of what they hold."""
+    """An operator as it is called, with its tensors, and keys of their layouts; slots would take longer to be made."""
 
     func: Any
     given: Sequence[torch.Tensor]
@@ -297,7 +298,7 @@ def says_sizes(value: Value) -> bool:
     return bool(value.bodies) or (value.op == SHAPE_VECTOR and any(map(dims.is_fresh, value.attributes[0][1])))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class TakenOver:
     """A call that was made of the values of one before it: of which module that was a call, over which `inputs`, what
     it gave and handed over and what it was answered; and what each of these values became. `below` is what the module

@@ -279,12 +279,14 @@ def request_of(
     exprs, promises = renamed_roots(places)
     names = Names()
     shapes: list[Any] = []
+    known: dict[Any, Any] = {}  # one for all that are equal, as those of a cache are
     for i, leaf in enumerate(leaves):
         each = said[i]
         if isinstance(leaf.value, torch.Tensor):
             told = each or {}
             sizes = enumerate(leaf.value.shape)
-            shapes.append(tuple([names.dim(exprs.get((i, axis)), told.get(axis), size) for axis, size in sizes]))
+            shape = tuple([names.dim(exprs.get((i, axis)), told.get(axis), size) for axis, size in sizes])
+            shapes.append(known.setdefault(shape, shape))
         elif each is not None and type(leaf.value) is int:
             shapes.append(names.dim(exprs.get((i, -1)), each, leaf.value))
         else:

@@ -66,10 +66,10 @@ from lowering.direct.points import (
     varying_key,
 )
 from lowering.direct.sizes import SizeNode
+from lowering.direct.tensors import META
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError
 
-META = torch.device("meta")
 REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError, ValueError)
 Sizes = Mapping[str, Any]
 LARGE = 1_000_003

@@ -46,7 +46,7 @@ from lowering.direct.functions.numbers import Gathered
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
 from lowering.direct.request import Request, stretched_numbers
 from lowering.direct.sizes import size_of
-from lowering.direct.tensors import Handle, Memory, Traced, refuse_layout
+from lowering.direct.tensors import META, Handle, Memory, Traced, refuse_layout
 from lowering.direct.tracer import Outside, Tracer
 from lowering.direct.writes import arguments_left, rebind_buffers, rebind_gradients, refuse_first_steps
 from lowering.errors import CaptureError, LoweringError
@@ -207,7 +207,7 @@ def run_once(
         replaced = rebind_gradients(tracer, training.sums, spent)
         known.include(returned)
         results, spec = pytree.tree_flatten(returned)
-        if any(isinstance(each, Gathered | Disguised | Shape) for each in results):
+        if any(issubclass(kind, Gathered | Disguised | Shape) for kind in {*map(type, results)}):
             results, spec = with_tensors(results, spec, known)
         refuse_changed(tracer)
         refuse_caught(tracer)
@@ -280,23 +280,25 @@ def inputs_of(
     """What the model is called with: traced tensors, symbolic numbers, and constants as they are; over the parameters
     of the run before, in a trial. Where gradients are recorded, those tensors get some that do in the example."""
     found = Inputs([], [], [])
-    made = iter([]) if before is None else iter(value for _, value in before.params)
+    made = iter([] if before is None else before.params)
+    held = request.held
     types: dict[Any, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
         if isinstance(value, torch.Tensor):
             refuse_layout(value)
-            key = (value.dtype, shape)
+            key = (value.dtype, id(shape))
             type_ = types.get(key) or types.setdefault(key, Tensor(DTYPES[value.dtype], shape))
             given = parameter(tracer, found, leaf.name, value, type_, next(made, None))
-            numbers, holder = request.held[leaf.name], found.params[-1][1]
+            numbers, holder = held[leaf.name], found.params[-1][1]
             if value is leaf.value:
                 tracer.examples.known[holder] = numbers
             else:
                 tracer.examples.given[holder] = partial(stretched_numbers, numbers, tuple(value.shape))
             found.given.append(given.requires_grad_() if records and leaf.value.requires_grad else given)
         elif shape is not None and type(shape) is not int:
-            scalar = next(made, param(Tensor(DType.INT64, ())))
-            found.params.append((Port(leaf.name, "input", getattr(shape, "name", "")), scalar))
+            port = Port(leaf.name, "input", getattr(shape, "name", ""))
+            scalar = next(made, (port, param(Tensor(DType.INT64, ()))))[1]
+            found.params.append((port, scalar))
             tracer.examples.known[scalar] = np.asarray(value)
             tracer.scope.binders[shape] = (scalar, True)
             found.given.append(size_of(tracer.asked, shape))
@@ -306,18 +308,18 @@ def inputs_of(
 
 
 def parameter(
-    tracer: Tracer, found: Inputs, name: str, laid: torch.Tensor, type_: Tensor, made: Value | None
+    tracer: Tracer, found: Inputs, name: str, laid: torch.Tensor, type_: Tensor, made: tuple[Port, Value] | None
 ) -> Traced:
     """A traced tensor over a parameter of the graph, a new one or one `made` before, which lies as another does; a
     complex one comes in as pairs of real numbers."""
-    made = param(boundary_type(type_)) if made is None else made
-    found.params.append((Port(name), made))
-    value = made
+    made = (Port(name), param(boundary_type(type_))) if made is None else made
+    found.params.append(made)
+    value = made[1]
     if type_.dtype.is_complex:
         found.complex_names.append(name)
         where = Origin(node=name, target="complex")
-        value = pair(*(part.with_origin(where) for part in parts(from_real(made)))).with_origin(where)
-    twin = torch.empty_strided(laid.shape, laid.stride(), dtype=laid.dtype, device="meta")
+        value = pair(*(part.with_origin(where) for part in parts(from_real(value)))).with_origin(where)
+    twin = torch.empty_strided(laid.shape, laid.stride(), dtype=laid.dtype, device=META)
     return tracer.shown(Handle(twin, Memory(value, name, twin=twin), (), value, 0, name))
 
 

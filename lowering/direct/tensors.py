@@ -26,7 +26,7 @@ from lowering.direct.sizes import Laid, RoomNode, laid_size
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens, Location
 from lowering.records.message_lines import asks_text, chooses_module
-from lowering.records.types import is_wrapper
+from lowering.records.types import PRESENT, is_wrapper
 
 
 @attrs.define(eq=False)
@@ -175,7 +175,8 @@ def leaves(given: Any) -> Iterator[Any]:
         yield given
 
 
-CPU = torch.device("cpu")
+CPU, META = torch.device("cpu"), torch.device("meta")
+"""Where tensors seem to be, and where their twins are: torch reads a name of a device anew each time."""
 
 
 def tracer_of(found: Callable[[], Any]) -> Any:
@@ -215,7 +216,7 @@ class Traced(torch.Tensor):
     handle: Handle
     held: Callable[[], Any]
     stored: torch.Tensor | None = None
-    is_copy = False
+    alone = False
     is_quantized = False  # what torch would have the tracer asked for
     stands_for_tensor = True
 
@@ -236,7 +237,7 @@ class Traced(torch.Tensor):
             )
         finally:
             asked.silent = before
-        made.handle, made.held = handle, weakref.ref(tracer)
+        made.handle, made.held, made.alone = handle, weakref.ref(tracer), True
         return made
 
     @classmethod
@@ -245,12 +246,12 @@ class Traced(torch.Tensor):
         alike: Any = torch.Tensor._make_subclass  # whose stub lacks the policy
         with torch._C.DisableTorchFunction():
             made = alike(cls, laid.data, False, dispatch_sizes_strides_policy="strides")
-        made.handle, made.held, made.is_copy = handle, weakref.ref(tracer), True
+        made.handle, made.held = handle, weakref.ref(tracer)
         return made
 
     def untyped_storage(self) -> Any:
         """Its storage: one of its own, also where it was laid out as another is."""
-        if self.is_copy and self.stored is None:
+        if not self.alone and self.stored is None:
             self.stored = self.tracer.layouts.shown_alone(self.tracer, self.handle)
         return torch.Tensor.untyped_storage(self if self.stored is None else self.stored)
 
@@ -335,7 +336,7 @@ class Traced(torch.Tensor):
         return copied_once(self, memo, ("memory", id(handle.memory)), whole)
 
 
-OWN = frozenset(("handle", "held", "stored", "is_copy"))
+OWN = frozenset(("handle", "held", "stored", "alone"))
 """The attributes that one may have by itself."""
 
 
@@ -388,12 +389,12 @@ class Layouts:
 
 def is_seen_by_torch() -> bool:
     """Whether torch itself keeps something of the tensors that are made now: for gradients, transforms or modes."""
-    return (
-        torch.is_grad_enabled()
-        or torch.is_inference_mode_enabled()
-        or torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
-        or forward_ad._current_level >= 0
-    )
+    by_autograd = torch.is_grad_enabled() or torch.is_inference_mode_enabled()
+    return by_autograd or transform_level() is not None or forward_ad._current_level >= 0
+
+
+transform_level = torch._C._functorch.maybe_current_level  # type: ignore[attr-defined]
+"""How deep in transforms of torch.func the caller is; None outside of all."""
 
 
 def has_view(handle: Handle, sizes: Sequence[Any]) -> bool:
@@ -409,6 +410,8 @@ def has_view(handle: Handle, sizes: Sequence[Any]) -> bool:
 def refuse_layout(tensor: torch.Tensor) -> None:
     """Raises LoweringError for a sparse tensor and its like, CaptureError for a quantized one, for a sparse one that
     the model computes, and for one that wraps others."""
+    if type(tensor) in PRESENT and tensor.layout is torch.strided and not tensor.is_quantized:
+        return  # as most are
     if tensor.is_quantized:
         raise CaptureError("a quantized tensor is no input or result of a program", hint=INTEGERS)
     refuse_wrapper(tensor)

@@ -35,7 +35,7 @@ from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.functions.transforms import is_wrapped
 from lowering.direct.points import next_prime, sizes_moved
 from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
-from lowering.direct.tensors import Handle, Layouts, Memory, Traced, refuse_layout, weakly
+from lowering.direct.tensors import META, Handle, Layouts, Memory, Traced, refuse_layout, weakly
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.memory.storage import Lens
 from lowering.fold.scope import Check, Frame, Options, Scope, stamped_all, tensor_constant
@@ -260,7 +260,7 @@ class Tracer:
         """The handle of a tensor from outside, met for the first time."""
         memory, value, name = self.lying(tensor)
         value = value if memory.torn else memory.content
-        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
         found = Handle(twin, memory, (), value, memory.version, name)
         self.handles[id(tensor)] = (tensor, found)
         return found
@@ -353,6 +353,9 @@ class Tracer:
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
+        memory = handle.memory
+        if not self.frames and handle.version == memory.version and not memory.stale:
+            return handle.value  # as most are asked, many times for each layer
         value = self.outer_read(handle)
         return self.captured(value, handle.memory.depth if handle.depth < 0 else handle.depth)
 

@@ -427,8 +427,9 @@ def rebind_gradients(
 
 def arguments_left(given: Sequence[Any]) -> tuple[str, ...]:
     """The names of the inputs that the model leaves gradients at."""
-    found = [each for each in given if isinstance(each, Traced) and each.requires_grad]
-    return tuple(each.handle.name for each in found if each.grad is not None)
+    with torch._C.DisableTorchFunction():  # which would be asked for each attribute
+        found = [each for each in given if isinstance(each, Traced) and each.requires_grad]
+        return tuple(each.handle.name for each in found if each.grad is not None)
 
 
 def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:

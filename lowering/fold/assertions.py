@@ -21,6 +21,7 @@ from torch.fx import Node
 from irkit import dims
 from irkit.build import const, dim_scalar, op
 from irkit.contract.as_json import solved_symbol
+from irkit.core import walk
 from irkit.core.ir import Fact, Graph, Port, Value
 from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
@@ -220,7 +221,7 @@ def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value] = ())
     other that data decides.
     """
     params = list(params)
-    sizes = {size for value in (*(value for _, value in params), *results) for size in dims_of(value.type)}
+    sizes = {size for kind in walk.types([*(value for _, value in params), *results]) for size in dims_of(kind)}
     told = {name for name, _ in filter(None, map(solved_symbol, sizes))}
     return frozenset(told.union(port.binds for port, _ in params))
 

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from irkit.build import const, shape_vector
 from irkit.core import walk
 from irkit.core.ir import Value, vertex
-from irkit.core.origins import NOWHERE, Origin
+from irkit.core.origins import NOWHERE, Origin, provenance
 from irkit.core.types import DType, Tensor, Type, dims_of, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import symbols_of
@@ -200,7 +200,7 @@ def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str, *,
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
     key = memory_key(tensor)
     if key not in known or tensor.numel() == 0:
-        where = Origin(node=name, target="weight")
+        where = provenance(name, "weight")
         if tensor.is_complex():
             halves = (const(blob).with_origin(where) for blob in blobs_of_parts(tensor, name, copy=copy))
             known[key] = pair(*halves).with_origin(where)
@@ -276,7 +276,7 @@ def stamped_all(scope: Scope, refined: Mapping[Value, Type], origin: Origin) -> 
         attributes = v.attributes
         if v.op == SHAPE_VECTOR and (scope.binders or scope.around is not None) and not v.inputs:
             inputs, attributes = with_binders(scope, v)
-        new[v] = Value(v.op, inputs, attributes, v.bodies, refined.get(v, v.type), origin)
+        new[v] = vertex(v.op, inputs, attributes, v.bodies, refined.get(v, v.type), origin)
     return new
 
 

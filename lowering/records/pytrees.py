@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from irkit.support.arguments import type_text
-from lowering.records.torch_internals import fx_pytree, pytree
+from lowering.records.torch_internals import C, fx_pytree, pytree
 
 Path = tuple[str, ...]
 Definitions = tuple[tuple[dict[Any, Any], Any, Any], ...]
@@ -415,6 +415,9 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
 
 def length_of(keys: Any) -> Any:
     """How many tokens these keys (or values) hold; None for what is not a tensor of that shape."""
+    if isinstance(keys, torch.Tensor):
+        with C.DisableTorchFunction():  # a cache has one for each layer
+            return keys.size(-2) if keys.dim() >= 2 else None
     shape = getattr(keys, "shape", ())
     return shape[-2] if len(shape) >= 2 else None
 
@@ -440,8 +443,14 @@ def class_at(path: str) -> type:
     return found
 
 
+def device_named(text: str) -> torch.device:
+    """The device of a name, of which modes through which torch hands over its functions are not told."""
+    with C.DisableTorchFunction():
+        return torch.device(text)
+
+
 DECODERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
-    "number": torch.tensor, "torch": partial(getattr, torch), "device": torch.device, "class": class_at,
+    "number": torch.tensor, "torch": partial(getattr, torch), "device": device_named, "class": class_at,
 })  # fmt: skip
 """What gives back the values that `encode` says by a word or a number."""
 

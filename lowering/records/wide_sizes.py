@@ -58,7 +58,7 @@ def wide_facts(graph: Graph, values: Sequence[Value]) -> Iterator[Fact]:
     if not told:
         return
     made = dict[Any, Value](reversed(told))
-    names = {dims.label(s) for param in graph.params for dim in dims_of(param.type) for s in dims.symbols_of(dim)}
+    names = {dims.label(s) for kind in walk.types(graph.params) for dim in dims_of(kind) for s in dims.symbols_of(dim)}
     ends = {name: ends_of(graph.symbols.get(name)) for name in sorted(names)}
     given = {port.binds for port in graph.signature.params if port.role == "input" and port.binds}
     ends |= {name: ends_of(graph.symbols.get(name, Range(-NUMBER, NUMBER)), NUMBER) for name in sorted(given - names)}

@@ -243,7 +243,7 @@ def newest_for(graph: Graph, target: Target) -> Target:
     frozen = {name for name in operators_of(graph) if name.rpartition("::")[2] in FROZEN}
     stuck = [v for v in _all_values(graph) if v.op in frozen and trouble(v, target)] if frozen else []
     for opset in range(target.opset, OLDEST - 1, -1):
-        chosen = attrs.evolve(target, opset=opset)
+        chosen = target if opset == target.opset else attrs.evolve(target, opset=opset)
         if not any(trouble(v, chosen) for v in stuck):
             return chosen
     return target

@@ -15,9 +15,9 @@ import attrs
 from irkit import dims
 from irkit.build import call
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Tensor, dims_of
+from irkit.core.types import Tensor
 from irkit.dims import Dim
-from irkit.rewriting.driver import bound_by
+from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
 from irkit.rewriting.rules import Match
 from passes.analysis.questions import VIEWS, is_one, same_shape
@@ -114,7 +114,7 @@ class Causal:
     """What is left of masks without their causal part; each is worked on once, so that layers share it."""
 
     def __init__(self, graph: Graph) -> None:
-        self.symbols = frozenset(s for v in graph.params for d in dims_of(v.type) for s in bound_by(d))
+        self.symbols = symbols_of(graph)
         self.known: dict[Hashable, tuple[Value | None] | None] = {}
 
     def split(self, mask: Value, past: Dim) -> tuple[Value | None, int]:

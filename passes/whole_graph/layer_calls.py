@@ -73,7 +73,7 @@ class Layer:
 def with_calls(roots: Sequence[Value], params: Sequence[Value], groups: Sequence[Alike]) -> list[Value] | None:
     """What roots are where the layers of some groups are calls, over the parameters of a graph; None where they cannot
     be, as where something in one of them is used outside."""
-    known = {symbol for each in params for dim in dims_of(each.type) for symbol in symbols_of(dim)}
+    known = {symbol for kind in walk.types(params) for dim in dims_of(kind) for symbol in symbols_of(dim)}
     kept = [alike for alike in groups if can_be_called(alike, known)]
     if not kept:
         return None
@@ -129,8 +129,7 @@ def can_be_called(alike: Alike, known: set[Any]) -> bool:
         return False
     if any(is_looked_for(v) or v.bodies or not v.inputs or is_random(v) for v in values):
         return False
-    types = {id(v.type): v.type for v in values}.values()
-    if not all(known.issuperset(symbols_of(dim)) for kind in types for dim in dims_of(kind)):
+    if not all(known.issuperset(symbols_of(dim)) for kind in walk.types(values) for dim in dims_of(kind)):
         return False
     if any(seen[x].type != x.type for seen in alike.each for x in alike.results):
         return False

@@ -68,11 +68,10 @@ class Contents:
     def changed(self) -> Iterator[tuple[Any, Any]]:
         """Those of them that do not hold the very objects that they held, in the same order, each with a copy of what
         it held."""
-        sizes, keys, objects = iter(self.sizes), iter(self.keys), iter(self.objects)
-        for held, size in zip(self.dicts, sizes, strict=False):
-            names, known = list(islice(keys, size)), list(islice(objects, size))
-            if list(held) != names or not all(map(is_, held.values(), known)):
-                yield held, dict(zip(names, known, strict=True))
+        count = len(self.dicts)
+        last = sum(self.sizes[:count])
+        yield from self.changed_among(0, count, 0, last)
+        sizes, objects = iter(self.sizes[count:]), iter(self.objects[last:])
         for held, size in zip(self.others, sizes, strict=True):
             known = list(islice(objects, size))
             if len(held) != size or not all(map(is_, held, known)):
@@ -80,6 +79,22 @@ class Contents:
         for held in self.empty:
             if held:
                 yield held, type(held)()
+
+    def changed_among(self, start: int, stop: int, first: int, last: int) -> Iterator[tuple[Any, Any]]:
+        """The same of some of the dicts, whose keys and objects are those between `first` and `last`: half by half, as
+        hardly any of them is another."""
+        dicts, sizes = self.dicts[start:stop], self.sizes[start:stop]
+        keys, objects = self.keys[first:last], self.objects[first:last]
+        same = [*map(len, dicts)] == sizes and list(chain.from_iterable(dicts)) == keys
+        if same and all(map(is_, objects_in(dicts, ()), objects)):
+            return
+        if len(dicts) == 1:
+            yield dicts[0], dict(zip(keys, objects, strict=True))
+            return
+        half = len(dicts) // 2
+        middle = first + sum(sizes[:half])
+        yield from self.changed_among(start, start + half, first, middle)
+        yield from self.changed_among(start + half, stop, middle, last)
 
 
 def objects_in(dicts: Sequence[dict[Any, Any]], others: Sequence[Any]) -> Iterator[Any]:
