@@ -514,8 +514,8 @@ def reuse_equal_modules(tracer: Tracer, around: Surroundings) -> Iterator[None]:
             forwards = {cls: forward_of(likes.running, cls) for cls in set(map(type, likes.chosen))}
             likes.forwards.update({id(module): forwards[type(module)](module) for module in likes.chosen})
         likes.running.append(calls)
-        for module in likes.chosen:
-            module.__dict__["forward"] = likes.forwards[id(module)]
+        for module, forward in zip(likes.chosen, likes.forwards.values(), strict=True):
+            module.__dict__["forward"] = forward
         with identity_noted((*likes.classes, torch.Tensor), calls.looked_up):
             yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:

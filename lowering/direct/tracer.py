@@ -274,7 +274,7 @@ class Tracer:
 
     def first_lying(self, tensor: torch.Tensor) -> tuple[Memory, Value, str]:
         """The same of one that was not met before."""
-        if is_wrapped(tensor):
+        if type(tensor) is not torch.nn.Parameter and is_wrapped(tensor):
             raise LoweringError(
                 "a tensor of torch.func meets an operator that is no longer transformed",
                 hint="use capture='torch.export'",

@@ -377,6 +377,9 @@ def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[
     attributes: list[list[Any]] = []
     own = vars(value)
     for name, each in own.items():
+        if each is None or type(each) is bool:
+            attributes.append([name, each])
+            continue
         twin = own.get(name.removeprefix("_").removesuffix("_tensor")) if name.endswith("_tensor") else None
         if name in LENGTHS and first < len(leaves) and same_size(each, length_of(leaves[first])):
             attributes.append([name, {"length": first}])
@@ -401,8 +404,9 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
     if "object" in state:
         kind = class_at(state["object"])
         rebuilt: Any = object.__new__(kind)
+        held = rebuilt.__dict__
         for name, each in state["state"]:
-            rebuilt.__dict__[name] = decode(each, leaves)
+            held[name] = decode(each, leaves) if type(each) is dict else each
         return rebuilt
     ((tag, content),) = state.items()
     if tag in ("list", "tuple"):
@@ -437,7 +441,7 @@ def class_path(kind: type) -> str:
 def class_at(path: str) -> type:
     """The class that `class_path` named."""
     module, _, name = path.partition(":")
-    found: Any = importlib.import_module(module)
+    found: Any = sys.modules.get(module) or importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     return found
