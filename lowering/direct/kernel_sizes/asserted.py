@@ -7,11 +7,12 @@ from typing import Any
 
 from irkit.core.ir import Value
 from lowering.capture.guards.answers import holds
+from lowering.direct.kernel_sizes.lookups import LOOKING, lookups_of
 from lowering.fold.asserted_operands import ASSERTING, asserted_conditions, asserted_in_place
 from lowering.records.sizes import is_unbacked
 from lowering.tensors.places import PLACED, places_there
 
-TELLING = ASSERTING.union(PLACED)
+TELLING = ASSERTING.union(PLACED, LOOKING)
 """Operators that assert something."""
 
 
@@ -24,15 +25,25 @@ def keep_asserted(
     if name in ASSERTING:
         made = results[0] if len(results) == 1 else tuple(results)
         tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
+    if name in LOOKING:
+        tracer.scope.lookups.extend(lookups_of(name, (args, kwargs), results, tracer.line()))
 
 
 def keep_asserted_in_place(
-    tracer: Any, functional: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Value]
-) -> None:
-    """Keeps what an operator asserts that stands for one which writes its arguments."""
+    tracer: Any, functional: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: list[Value]
+) -> list[Value]:
+    """Keeps what an operator asserts that stands for one which writes its arguments. The results, with their origin
+    where it is to be known later whether they were used."""
     keep_places(tracer, functional, args, kwargs)
-    asserted = asserted_in_place(functional._schema.name, args, kwargs, results, tracer.line())
+    name = functional._schema.name
+    asserted = asserted_in_place(name, args, kwargs, results, tracer.line())
     tracer.scope.checks.extend(asserted)
+    if name not in LOOKING or not all(isinstance(each, Value) for each in results):
+        return results
+    new = tracer.stamped({each: each.type for each in results}, tracer.origin(functional.name()))
+    results = [new[each] for each in results]
+    tracer.scope.lookups.extend(lookups_of(name, (args, kwargs), results, tracer.line()))
+    return results
 
 
 def keep_places(tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
