@@ -28,6 +28,7 @@ from lowering.direct.kernel_sizes.linear_algebra import (
     tensor_solution,
     unpacked_factors,
 )
+from lowering.direct.kernel_sizes.numbers import NUMBERED
 from lowering.direct.kernel_sizes.parts import part_of
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
@@ -519,7 +520,7 @@ KNOWN = {
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
     "aten::addbmm": product_added_to, "aten::baddbmm": product_added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,
-    "aten::select": row_of, "aten::narrow": part_of, "aten::expand": spread, "aten::broadcast_to": spread,
+    **NUMBERED, "aten::select": row_of, "aten::narrow": part_of, "aten::expand": spread, "aten::broadcast_to": spread,
     "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),

@@ -7,8 +7,8 @@ from typing import Any
 
 from irkit.core.ir import Value
 from lowering.capture.guards.answers import holds
-from lowering.direct.kernel_sizes.lookups import LOOKING, lookups_of
-from lowering.fold.asserted_operands import ASSERTING, asserted_conditions, asserted_in_place
+from lowering.direct.kernel_sizes.lookups import LOOKING, divisions_of, lookups_of
+from lowering.fold.asserted_operands import ASSERTING, DIVISIONS, asserted_conditions, asserted_in_place
 from lowering.records.sizes import is_unbacked
 from lowering.tensors.places import PLACED, places_there
 
@@ -27,6 +27,8 @@ def keep_asserted(
         tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
     if name in LOOKING:
         tracer.scope.lookups.extend(lookups_of(name, (args, kwargs), results, tracer.line()))
+    elif name in DIVISIONS:
+        tracer.scope.lookups.extend(divisions_of(args, results, tracer.line()))
 
 
 def keep_asserted_in_place(
@@ -38,11 +40,13 @@ def keep_asserted_in_place(
     name = functional._schema.name
     asserted = asserted_in_place(name, args, kwargs, results, tracer.line())
     tracer.scope.checks.extend(asserted)
-    if name not in LOOKING or not all(isinstance(each, Value) for each in results):
+    if (name not in LOOKING and name not in DIVISIONS) or not all(isinstance(each, Value) for each in results):
         return results
     new = tracer.stamped({each: each.type for each in results}, tracer.origin(functional.name()))
     results = [new[each] for each in results]
-    tracer.scope.lookups.extend(lookups_of(name, (args, kwargs), results, tracer.line()))
+    line = tracer.line()
+    found = lookups_of(name, (args, kwargs), results, line) if name in LOOKING else divisions_of(args, results, line)
+    tracer.scope.lookups.extend(found)
     return results
 
 

@@ -1,5 +1,6 @@
-"""Places that operators look up where nothing uses what is found there: no runtime would refuse those that are not
-there, and eager does. What the runtime would look at becomes a condition."""
+"""Places that operators look up, and sizes that they divide integers by, where nothing uses what is computed: no
+runtime would refuse places that are not there, or a size of 0, and eager does. What the runtime would look at becomes a
+condition."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from irkit.core.types import DType
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.errors import AbsentError
+from lowering.direct.kernel_sizes.numbers import of_sizes
 from lowering.fold.asserted_operands import none_wrong
 from lowering.fold.scope import Check, Lookup, Scope
+from lowering.tensors import shaping
 from lowering.tensors.complex_pairs import PAIR, parts
 from lowering.tensors.places import MASKS, MOVING, PLACED
-from lowering.tensors.promotion import cast
+from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders
 from passes.analysis.spans import LOOKED_UP, is_from_front, span_of
 
@@ -28,8 +31,9 @@ LOOKING = frozenset((*PLACED, *(f"aten::{name}" for name in (*FURTHER.split(), "
 )
 """Operators that refuse places which are not there."""
 
+DIVIDING = frozenset(("Div", "Mod"))
 MOST = 200
-"""How many operators one of LOOKING is made of at most, that are looked through."""
+"""How many operators one of torch's is made of at most, that are looked through."""
 
 
 def lookups_of(name: str, given: Any, results: Sequence[Any], line: str) -> Iterator[Lookup]:
@@ -42,6 +46,17 @@ def lookups_of(name: str, given: Any, results: Sequence[Any], line: str) -> Iter
     for value in made_of(results, operands):
         if value.op in LOOKED_UP and not are_there(value):
             yield Lookup(value, f"the places that {name.removeprefix('aten::')} looks up are there", line)
+
+
+def divisions_of(args: Sequence[Any], results: Sequence[Any], line: str) -> Iterator[Lookup]:
+    """What a quotient or remainder of integers made to divide by a number of sizes that may be 0."""
+    divisor = args[1] if len(args) > 1 else None
+    if not of_sizes(divisor) or divisor.is_nonzero or any(each.dtype.is_float for each in leaves_of(results)):
+        return
+    for value in made_of(results, leaves_of(args)):
+        by = value.inputs[1] if value.op in DIVIDING else None
+        if by is not None and by.dtype.is_integer and by.blob is None:
+            yield Lookup(value, "no integer is divided by a size of 0", line)
 
 
 def leaves_of(given: Any) -> list[Value]:
@@ -125,7 +140,7 @@ def checks_of_unused(scope: Scope, roots: Sequence[Value]) -> list[Check]:
     unused = unused_lookups(scope.lookups, roots) if scope.lookups else ()
     if not unused:
         return []
-    met = {key_of(value) for value in walk.post_order(roots) if value.op in LOOKED_UP}
+    met = {key_of(value) for value in walk.post_order(roots) if value.op in LOOKED_UP or value.op in DIVIDING}
     found: list[Check] = []
     for each in unused:
         if (key := key_of(each.value)) not in met:
@@ -135,7 +150,9 @@ def checks_of_unused(scope: Scope, roots: Sequence[Value]) -> list[Check]:
 
 
 def key_of(value: Value) -> Any:
-    """Equal for operators that look the same places up, in tensors that are as long."""
+    """Equal for operators that look the same places up, in tensors that are as long, or divide as much by the same."""
+    if value.op in DIVIDING:
+        return value.inputs[1], value.shape
     index, sizes = places_of(value)
     strict = False
     while index.inputs and index.inputs[0] is not None and (index.op in MOVING or is_from_front(index)):
@@ -146,6 +163,10 @@ def key_of(value: Value) -> Any:
 
 def check_of(lookup: Lookup) -> Check:
     """The condition that the runtime would look at, if it carried a lookup out."""
+    divisor = lookup.value.inputs[1] if lookup.value.op in DIVIDING else None
+    if divisor is not None:
+        zero = op.Equal(shaping.expand(divisor, lookup.value.shape, lookup.value), scalar(0, divisor.dtype))
+        return none_wrong(zero, lookup.text, lookup.line)
     index, sizes = places_of(lookup.value)
     data = lookup.value.inputs[0]
     count = shape_vector(tuple(sizes), *binders(sizes, *([] if data is None else [data])))

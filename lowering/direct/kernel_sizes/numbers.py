@@ -1,0 +1,61 @@
+"""What operators require of plain numbers that sizes tell, which torch looks at only as it computes: the meta device
+takes any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import sympy
+
+from irkit import dims
+from irkit.core.ir import Value
+
+
+def of_sizes(number: Any) -> bool:
+    """Whether a number is computed of sizes, or is a whole one out of data."""
+    return not isinstance(number, Value) and bool(getattr(number, "free_symbols", None))
+
+
+def power_of(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """pow(x, exponent) of integers, whose exponent is not below 0"""
+    given = {**dict(zip(("self", "exponent"), args, strict=False)), **kwargs}
+    x, exponent = given["self"], given["exponent"]
+    whole = isinstance(x, Value) and not x.dtype.is_float and not x.dtype.is_complex
+    if whole and of_sizes(exponent) and exponent.is_integer and not exponent.is_nonnegative:
+        tracer.asked.required(sympy.Ge(exponent, 0))
+
+
+def shrunk(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """softshrink(x, lambd), which is not below 0"""
+    least = args[1] if len(args) > 1 else kwargs.get("lambd", 0.5)
+    if of_sizes(least) and not least.is_nonnegative:
+        tracer.asked.required(sympy.Ge(least, 0))
+
+
+def of_norm(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """renorm(x, p, dim, maxnorm): the order is above 0, and the norm that is left not below it"""
+    given = {**dict(zip(("self", "p", "dim", "maxnorm"), args, strict=False)), **kwargs}
+    if of_sizes(given["p"]) and not given["p"].is_positive:
+        tracer.asked.required(sympy.Gt(given["p"], 0))
+    if of_sizes(given["maxnorm"]) and not given["maxnorm"].is_nonnegative:
+        tracer.asked.required(sympy.Ge(given["maxnorm"], 0))
+
+
+def drawn_of(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """multinomial(weights, count, replacement): one or more, and without replacement no more than weights"""
+    given = {**dict(zip(("self", "num_samples", "replacement"), args, strict=False)), **kwargs}
+    count, there = given["num_samples"], given["self"].shape[-1]
+    if of_sizes(count) and not count.is_positive:
+        tracer.asked.required(sympy.Ge(count, 1))
+    if not given.get("replacement", False) and (of_sizes(count) or of_sizes(there)):
+        enough = sympy.Le(sympy.sympify(count), sympy.sympify(there))
+        if enough is not sympy.true and dims.same(count, there) is not True:
+            tracer.asked.required(enough)
+
+
+NUMBERED = MappingProxyType({
+    "aten::pow": power_of, "aten::softshrink": shrunk, "aten::renorm": of_norm, "aten::multinomial": drawn_of,
+})  # fmt: skip
+"""By operator: what keeps the conditions on its numbers; none tells more of its results."""
