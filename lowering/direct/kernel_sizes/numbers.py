@@ -55,7 +55,15 @@ def drawn_of(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
             tracer.asked.required(enough)
 
 
+def counted_from(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """bincount(x, weights, minlength), which makes no fewer than 0 counts"""
+    least = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
+    if of_sizes(least) and not least.is_nonnegative:
+        tracer.asked.required(sympy.Ge(least, 0))
+
+
 NUMBERED = MappingProxyType({
     "aten::pow": power_of, "aten::softshrink": shrunk, "aten::renorm": of_norm, "aten::multinomial": drawn_of,
+    "aten::bincount": counted_from,
 })  # fmt: skip
 """By operator: what keeps the conditions on its numbers; none tells more of its results."""

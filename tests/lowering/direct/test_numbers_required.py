@@ -16,6 +16,7 @@ REQUIRING: dict[str, Callable[[torch.Tensor, int], Any]] = {
     "renorm": lambda x, n: x.renorm(2, 1, n - 3.0),
     "multinomial": lambda x, n: torch.multinomial(torch.ones(6), n) * 0,
     "multinomial of n": lambda x, n: torch.multinomial(x.t().abs() + 1, 2) * 0,
+    "bincount": lambda x, n: torch.bincount(torch.arange(3), minlength=n - 3),
     "narrow": lambda x, n: torch.arange(6.0).narrow(0, n - 2, 2),
     "narrow from the end": lambda x, n: torch.arange(6.0).narrow(0, 2 - n, 2),
     "remainder": lambda x, n: x.long() % (n - 3),
