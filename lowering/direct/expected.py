@@ -463,6 +463,9 @@ def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
     size, index = args[0].shape[axis_of(given["dim"], args[0].rank)], given["index"]
     if type(index) is int and type(size) is not int:
         tracer.asked.required(sympy.Ge(size, index + 1 if index >= 0 else -index))
+    elif type(index) is not int and not isinstance(index, Value):
+        for there in (sympy.Lt(index, size), sympy.Ge(index, -sympy.sympify(size))):
+            tracer.asked.required(there)
     return like_first(tracer, args, kwargs, twins)
 
 
@@ -520,7 +523,8 @@ KNOWN = {
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
     "aten::addbmm": product_added_to, "aten::baddbmm": product_added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,
-    **NUMBERED, "aten::select": row_of, "aten::narrow": part_of, "aten::expand": spread, "aten::broadcast_to": spread,
+    **NUMBERED, "aten::select": row_of, "aten::narrow": part_of, "aten::narrow_copy": part_of,
+    "aten::expand": spread, "aten::broadcast_to": spread,
     "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),

@@ -8,11 +8,12 @@ from typing import Any
 from irkit.core.ir import Value
 from lowering.capture.guards.answers import holds
 from lowering.direct.kernel_sizes.lookups import LOOKING, divisions_of, lookups_of
+from lowering.direct.kernel_sizes.numbers import FILLING, keep_fitting
 from lowering.fold.asserted_operands import ASSERTING, DIVISIONS, asserted_conditions, asserted_in_place
 from lowering.records.sizes import is_unbacked
 from lowering.tensors.places import PLACED, places_there
 
-TELLING = ASSERTING.union(PLACED, LOOKING)
+TELLING = ASSERTING.union(PLACED, LOOKING, FILLING)
 """Operators that assert something."""
 
 
@@ -22,6 +23,8 @@ def keep_asserted(
     """Keeps what an operator asserts of its operands' content."""
     name = func._schema.name
     keep_places(tracer, func, args, kwargs)
+    if name in FILLING:
+        keep_fitting(tracer, func, args, kwargs, results)
     if name in ASSERTING:
         made = results[0] if len(results) == 1 else tuple(results)
         tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
@@ -38,6 +41,8 @@ def keep_asserted_in_place(
     where it is to be known later whether they were used."""
     keep_places(tracer, functional, args, kwargs)
     name = functional._schema.name
+    if name in FILLING:
+        keep_fitting(tracer, functional, args, kwargs, results)
     asserted = asserted_in_place(name, args, kwargs, results, tracer.line())
     tracer.scope.checks.extend(asserted)
     if (name not in LOOKING and name not in DIVISIONS) or not all(isinstance(each, Value) for each in results):

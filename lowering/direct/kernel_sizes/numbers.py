@@ -3,7 +3,7 @@ takes any."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,7 @@ import sympy
 
 from irkit import dims
 from irkit.core.ir import Value
+from irkit.core.types import DType
 
 
 def of_sizes(number: Any) -> bool:
@@ -67,3 +68,39 @@ NUMBERED = MappingProxyType({
     "aten::bincount": counted_from,
 })  # fmt: skip
 """By operator: what keeps the conditions on its numbers; none tells more of its results."""
+
+# ---------------------------------------------------------------------------------------------- element types
+
+LIMITS = MappingProxyType({
+    DType.INT8: (-128, 127), DType.UINT8: (-255, 255), DType.INT16: (-32768, 32767), DType.FLOAT16: (-65504, 65504),
+})  # fmt: skip
+"""The least and the greatest number that torch makes an element of a type, of types that cannot hold most sizes."""
+FILLING = MappingProxyType({
+    **{f"aten::{name}": ("fill_value",) for name in ("full", "new_full", "full_like")},
+    **{f"aten::{name}": ("value",) for name in "fill masked_fill index_fill scatter addcmul addcdiv".split()},
+    **{f"aten::{name}": ("value",) for name in ("constant_pad_nd", "pad")},
+    **{f"aten::{name}": ("alpha",) for name in ("add", "sub", "rsub")},
+    "aten::clamp": ("min", "max"), "aten::clamp_min": ("min",), "aten::clamp_max": ("max",),
+    "aten::pow": ("exponent",), "aten::linspace": ("start", "end"), "aten::scalar_tensor": ("s",),
+    "aten::where": ("self", "other"), "aten::hardtanh": ("min_val", "max_val"),
+    "aten::threshold": ("threshold", "value"),
+})  # fmt: skip
+"""By operator: the numbers that it makes elements of the type of its result."""
+ALONE = frozenset(f"aten::{name}" for name in ("scalar_tensor", "where", "addcmul", "addcdiv"))
+"""Those of which a number that half precision does not hold is an infinity, or is computed with as it is."""
+
+
+def keep_fitting(
+    tracer: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]
+) -> None:
+    """Keeps that numbers of sizes are some of the element type that one of FILLING makes of them."""
+    made = results[0] if results else None
+    limits = LIMITS.get(made.dtype) if isinstance(made, Value) else None
+    if limits is None or (made.dtype is DType.FLOAT16 and func._schema.name in ALONE):
+        return
+    given = {**dict(zip((each.name for each in func._schema.arguments), args, strict=False)), **kwargs}
+    for name in FILLING[func._schema.name]:
+        number = given.get(name)
+        if of_sizes(number):
+            tracer.asked.required(sympy.Le(number, limits[1]))
+            tracer.asked.required(sympy.Ge(number, limits[0]))

@@ -19,6 +19,9 @@ REQUIRING: dict[str, Callable[[torch.Tensor, int], Any]] = {
     "bincount": lambda x, n: torch.bincount(torch.arange(3), minlength=n - 3),
     "narrow": lambda x, n: torch.arange(6.0).narrow(0, n - 2, 2),
     "narrow from the end": lambda x, n: torch.arange(6.0).narrow(0, 2 - n, 2),
+    "narrow_copy": lambda x, n: torch.arange(6.0).narrow_copy(0, n - 2, 2),
+    "select_scatter": lambda x, n: torch.arange(6.0).select_scatter(torch.tensor(9.0), 0, n),
+    "select_scatter of n": lambda x, n: x.select_scatter(torch.ones(3), 0, n - 3),
     "remainder": lambda x, n: x.long() % (n - 3),
     "floor_divide": lambda x, n: torch.arange(4) // n,
     "fmod_": lambda x, n: torch.arange(4).fmod_(n - 3),
@@ -68,3 +71,40 @@ def test_nothing_is_asked_of_a_size_as_an_exponent() -> None:
         lambda x: x.long() ** x.shape[0], (torch.ones(5),), dynamic_shapes=({0: "n"},), capture="direct"
     )
     assert not program.contract()["guards"] and program.contract()["ranges"]["n"] == [0, None]
+
+
+FILLING: dict[str, Callable[[torch.Tensor, int], Any]] = {
+    "full": lambda o, n: torch.full((2,), n, dtype=o.dtype),
+    "full below 0": lambda o, n: torch.full((2,), -n, dtype=o.dtype),
+    "fill_": lambda o, n: o.clone().fill_(n),
+    "masked_fill": lambda o, n: o.masked_fill(o > 0, n),
+    "index_fill": lambda o, n: o.index_fill(0, torch.tensor([1]), n),
+    "scatter": lambda o, n: o.scatter(0, torch.tensor([1]), n),
+    "where": lambda o, n: torch.where(o > 0, n, o),
+    "tensor": lambda o, n: o.clone().index_put((torch.tensor(0),), torch.tensor(n, dtype=o.dtype)),
+    "clamp": lambda o, n: o.clamp(max=n),
+    "add": lambda o, n: torch.add(o, o, alpha=n),
+    "plus": lambda o, n: o + n,
+    "addcmul": lambda o, n: torch.addcmul(o, o, o, value=n),
+    "pow": lambda o, n: o**n,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.float16])
+@pytest.mark.parametrize("name", FILLING)
+def test_a_number_of_sizes_is_one_of_the_element_type_that_is_made_of_it(name: str, dtype: torch.dtype) -> None:
+    filling, ones = FILLING[name], torch.ones(3, dtype=dtype)
+
+    def model(x: torch.Tensor) -> Any:
+        return filling(ones, x.shape[0])
+
+    program = irkit.to_onnx(model, (torch.zeros(5, 0),), dynamic_shapes=({0: "n"},), capture="direct")
+    for n in (0, 127, 128, 255, 256, 32768, 65504, 65520, 70000):
+        x = torch.zeros(n, 0)
+        try:
+            expected = model(x)
+        except RuntimeError:
+            with pytest.raises(irkit.ContractError):
+                program(x)
+        else:
+            assert torch.equal(program(x), expected)
