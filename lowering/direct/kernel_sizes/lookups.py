@@ -50,7 +50,7 @@ def lookups_of(name: str, given: Any, results: Sequence[Any], line: str) -> Iter
 
 def divisions_of(args: Sequence[Any], results: Sequence[Any], line: str) -> Iterator[Lookup]:
     """What a quotient or remainder of integers made to divide by a number of sizes that may be 0."""
-    divisor = args[1] if len(args) > 1 else None
+    divisor: Any = args[1] if len(args) > 1 else None
     if not of_sizes(divisor) or divisor.is_nonzero or any(each.dtype.is_float for each in leaves_of(results)):
         return
     for value in made_of(results, leaves_of(args)):

@@ -95,8 +95,9 @@ def keep_fitting(
 ) -> None:
     """Keeps that numbers of sizes are some of the element type that one of FILLING makes of them."""
     made = results[0] if results else None
-    limits = LIMITS.get(made.dtype) if isinstance(made, Value) else None
-    if limits is None or (made.dtype is DType.FLOAT16 and func._schema.name in ALONE):
+    kind = made.dtype if isinstance(made, Value) else None
+    limits = None if kind is None else LIMITS.get(kind)
+    if limits is None or (kind is DType.FLOAT16 and func._schema.name in ALONE):
         return
     given = {**dict(zip((each.name for each in func._schema.arguments), args, strict=False)), **kwargs}
     for name in FILLING[func._schema.name]:
