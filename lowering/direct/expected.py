@@ -29,7 +29,7 @@ from lowering.direct.kernel_sizes.linear_algebra import (
     unpacked_factors,
 )
 from lowering.direct.kernel_sizes.numbers import NUMBERED
-from lowering.direct.kernel_sizes.parts import part_of
+from lowering.direct.kernel_sizes.parts import cropped, part_of, wrapped_around
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
@@ -480,16 +480,6 @@ def binned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     return None
 
 
-def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """_pad_circular(x, pad): of what is left once it is cropped there must be something to repeat"""
-    x, pad = args[:2]
-    for i, left in enumerate(cropped(x, pad)):
-        sides = pad[2 * i : 2 * i + 2]
-        if any(tracer.asked.hint(side) > 0 for side in sides) and type(left) is not int:
-            tracer.asked.required(sympy.Ge(left, 1))
-    return None
-
-
 def padded(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """pad(x, pad, mode)"""
     mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
@@ -499,12 +489,6 @@ def padded(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
         if type(left) is not int:
             tracer.asked.required(sympy.Ge(left, 0))
     return None
-
-
-def cropped(x: Value, pad: Sequence[Any]) -> list[Any]:
-    """The sizes of the last dimensions, from the last one on, less what a negative padding takes off."""
-    taken = [[dims.minimum(side, 0) for side in pad[2 * i : 2 * i + 2]] for i in range(len(pad) // 2)]
-    return [dims.add(dims.add(x.shape[-1 - i], first), last) for i, (first, last) in enumerate(taken)]
 
 
 SCATTERS = "index_copy index_add index_fill scatter scatter_add"

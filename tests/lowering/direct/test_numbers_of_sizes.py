@@ -7,7 +7,7 @@ import pytest
 
 from tests.fuzz.numbers_of_sizes import drawn, faults
 
-PINNED = (5_800_078, 5_801_095, 5_801_112, 5_801_152)
+PINNED = (5_800_078, 5_801_095, 5_801_112, 5_801_152, 5_802_103)
 
 
 @pytest.mark.parametrize("seed", PINNED)

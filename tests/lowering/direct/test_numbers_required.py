@@ -108,3 +108,37 @@ def test_a_number_of_sizes_is_one_of_the_element_type_that_is_made_of_it(name: s
                 program(x)
         else:
             assert torch.equal(program(x), expected)
+
+
+@pytest.mark.parametrize(
+    "sides", [lambda n: (n // 2, 0), lambda n: (0, 8 - n), lambda n: (n - 1, n // 2), lambda n: (3, n - 2)]
+)
+@pytest.mark.parametrize("used", [True, False])
+def test_circular_padding_is_eagers_where_sizes_tell_its_sides(sides: Callable[[int], Any], used: bool) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        found = functional.pad(x, sides(x.shape[-1]), "circular")
+        return found if used else x + 1
+
+    program = irkit.to_onnx(model, (torch.randn(1, 2, 6),), dynamic_shapes=({2: "n"},), capture="direct")
+    for n in range(12):
+        x = torch.randn(1, 2, n)
+        try:
+            expected = model(x)
+        except RuntimeError:
+            with pytest.raises(irkit.errors.IrkitError):
+                program(x)
+            continue
+        try:
+            found = program(x)
+        except irkit.ContractError:
+            continue
+        assert torch.equal(found, expected)
+
+
+def test_circular_padding_that_takes_away_and_repeats_by_sizes_is_refused() -> None:
+    with pytest.raises(irkit.CaptureError, match="takes away at one side"):
+        irkit.to_onnx(
+            lambda x: functional.pad(x, (3 - x.shape[-1], 2), "circular"),
+            (torch.randn(1, 2, 6),),
+            dynamic_shapes=({2: "n"},),
+        )
