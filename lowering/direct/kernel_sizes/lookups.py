@@ -17,6 +17,7 @@ from irkit.dims import Dim
 from irkit.errors import AbsentError
 from lowering.direct.kernel_sizes.numbers import of_sizes
 from lowering.fold.asserted_operands import none_wrong
+from lowering.fold.assertions import settled_checks
 from lowering.fold.scope import Check, Lookup, Scope
 from lowering.tensors import shaping
 from lowering.tensors.complex_pairs import PAIR, parts
@@ -134,19 +135,22 @@ def unused_lookups(lookups: Sequence[Lookup], roots: Sequence[Value]) -> list[Lo
     return [each for each in lookups if each.value in missing]
 
 
-def checks_of_unused(scope: Scope, roots: Sequence[Value]) -> list[Check]:
-    """The conditions that the places are there which were looked up for nothing that the roots are computed of; but
-    for those that the same places tell which are looked up for these."""
-    unused = unused_lookups(scope.lookups, roots) if scope.lookups else ()
+def with_unused(scope: Scope, results: Sequence[Value], checks: list[Check]) -> list[Check]:
+    """Conditions, and those that places are there which were looked up for nothing that results or conditions are
+    computed of; but for those that the same places tell which are looked up for these."""
+    if not scope.lookups:
+        return checks
+    roots = [*results, *(each.condition for each in checks)]
+    unused = unused_lookups(scope.lookups, roots)
     if not unused:
-        return []
+        return checks
     met = {key_of(value) for value in walk.post_order(roots) if value.op in LOOKED_UP or value.op in DIVIDING}
     found: list[Check] = []
     for each in unused:
         if (key := key_of(each.value)) not in met:
             met.add(key)
             found.append(check_of(each))
-    return found
+    return settled_checks(scope, [*checks, *found])
 
 
 def key_of(value: Value) -> Any:
