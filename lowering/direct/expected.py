@@ -29,7 +29,7 @@ from lowering.direct.kernel_sizes.linear_algebra import (
     unpacked_factors,
 )
 from lowering.direct.kernel_sizes.numbers import NUMBERED
-from lowering.direct.kernel_sizes.parts import cropped, part_of, wrapped_around
+from lowering.direct.kernel_sizes.parts import part_of, sizes_cropped, wrapped_around
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
@@ -485,7 +485,7 @@ def padded(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
     if mode == "circular":
         return wrapped_around(tracer, args, kwargs, twins)
-    for left in cropped(args[0], args[1]) if mode == "constant" else ():
+    for left in sizes_cropped(args[0], args[1]) if mode == "constant" else ():
         if type(left) is not int:
             tracer.asked.required(sympy.Ge(left, 0))
     return None

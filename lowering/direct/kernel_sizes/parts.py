@@ -40,7 +40,7 @@ def wrapped_around(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) ->
     Raises CaptureError where sizes tell that one side takes away what the other would repeat."""
     x, pad = args[:2]
     hint = tracer.asked.hint
-    for i, left in enumerate(cropped(x, pad)):
+    for i, left in enumerate(sizes_cropped(x, pad)):
         sides = pad[2 * i : 2 * i + 2]
         for side, other in zip(sides, reversed(sides), strict=True):
             if type(side) is int:
@@ -61,7 +61,7 @@ def wrapped_around(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) ->
             tracer.asked.required(sympy.Ge(left, 1))
 
 
-def cropped(x: Value, pad: Sequence[Any]) -> list[Any]:
+def sizes_cropped(x: Value, pad: Sequence[Any]) -> list[Any]:
     """The sizes of the last dimensions, from the last one on, less what a negative padding takes off."""
     taken = [[dims.minimum(side, 0) for side in pad[2 * i : 2 * i + 2]] for i in range(len(pad) // 2)]
     return [dims.add(dims.add(x.shape[-1 - i], first), last) for i, (first, last) in enumerate(taken)]
