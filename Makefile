@@ -210,6 +210,7 @@ fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.small_sizes 2000 --seed 5000000
 	$(BIN)/python -m tests.fuzz.functions_of_sizes 2000
 	$(BIN)/python -m tests.fuzz.numbers_beside_integers 1000
+	$(BIN)/python -m tests.fuzz.numbers_of_sizes 1000
 	$(BIN)/python -m tests.fuzz.tied_sizes 2000
 	$(BIN)/python -m tests.fuzz.copied_views 1000
 	$(BIN)/python -m tests.fuzz.layouts_of_results 1000

@@ -272,7 +272,7 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
         return
     asked = tracer.asked
     kept, fixed, told = dict(asked.kept), dict(asked.fixed), len(asked.told)
-    checks, raised = len(tracer.scope.checks), asked.raised
+    checks, lookups, raised = len(tracer.scope.checks), len(tracer.scope.lookups), asked.raised
     try:
         yield
     except Exception as error:
@@ -285,4 +285,5 @@ def undone(operands: Sequence[Any]) -> Iterator[None]:
         asked.fixed.update(fixed)
         del asked.told[told:]
         del tracer.scope.checks[checks:]
+        del tracer.scope.lookups[lookups:]
         raise

@@ -42,6 +42,7 @@ from lowering.capture.inputs.objects import (
 from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
 from lowering.capture.inputs.torch_settings import TorchSettings
+from lowering.direct.kernel_sizes.lookups import unused_lookups
 from lowering.direct.repeats import SIZES
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
@@ -244,6 +245,12 @@ def effects_of(tracer: Tracer) -> tuple[Any, ...]:
         numbers, len(scope.checks), len(scope.numbers), len(scope.binders), effects,
         len(tracer.unexplained), len(tracer.asked.fixed),
     )  # fmt: skip
+
+
+def in_vain(tracer: Tracer, before: int, returned: Any) -> bool:
+    """Whether a call looked something up, since there were so many lookups, that nothing of its results uses."""
+    made = tracer.scope.lookups[before:]
+    return bool(made and unused_lookups(made, [tracer.read(tracer.handle(each)) for each in tensors_of(returned)]))
 
 
 def made_for_once(tracer: Tracer) -> frozenset[str]:

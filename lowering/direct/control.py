@@ -23,6 +23,7 @@ from irkit.core.types import DType, Tensor
 from lowering.capture.guards.rounds import bounds_of_rounds
 from lowering.capture.inputs.side_effects import refuse_side_effects
 from lowering.direct.data import bound_around, conditions_within, numbers_of_rounds
+from lowering.direct.kernel_sizes.lookups import with_unused
 from lowering.direct.meta_device.arguments import laid_out
 from lowering.direct.sizes import SizeNode, dim_of
 from lowering.direct.tensors import Handle, Memory, Traced
@@ -126,7 +127,7 @@ def body_of(
         values = [stamp_origin(tracer.scope, as_value(tracer, each), where) for each in flat]
         twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
         said = [*(each.condition for each in tracer.scope.checks), *bounds_of_rounds(numbers_of_rounds(tracer))]
-        checks = settled_checks(tracer.scope, tracer.scope.checks)
+        checks = with_unused(tracer.scope, values, settled_checks(tracer.scope, tracer.scope.checks))
         checks += wide_checks(tracer.scope, [*values, *(each.condition for each in checks)], guards=said, inside=True)
         held = [all_of(checks)] if checks else []
         tensors = apart(values)

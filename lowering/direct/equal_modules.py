@@ -49,6 +49,7 @@ from lowering.direct.caches import (
     form_of,
     fresh_of,
     handed_on,
+    in_vain,
     made_for_once,
     require_asked_only,
     surroundings,
@@ -97,8 +98,7 @@ class Called:
     numbers: Mapping[str, tuple[str, int] | None] = {}
 
     def is_overwritten(self, before: Sequence[Value]) -> bool:
-        """Whether something that the call computed with, and was not handed, was written since: of all that was
-        overwritten in the run, in order."""
+        """Whether something that the call computed with, and was not handed, is among all that was written since."""
         since = before[self.writes :]
         return bool(since) and not all(stage.same.keys().isdisjoint(since) for stage in self.stages)
 
@@ -192,11 +192,11 @@ class Calls(Asking):
         the containers that are its own."""
         tracer, module, given = self.tracer, level.module, level.given
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
-        start, first = len(self.reads), len(tracer.visits.met)
+        start, first, lookups = len(self.reads), len(tracer.visits.met), len(tracer.scope.lookups)
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
         with self.noting(level):
             returned = forward(*args, **kwargs)
-        kept = level.failed or level.keeps_answers() or self.tells_which(level)
+        kept = level.failed or level.keeps_answers() or self.tells_which(level) or in_vain(tracer, lookups, returned)
         if kept or self.left_something(level) or self.likes.differences(below, self.likes.of(module)) != frozenset():
             tries.append(None)
             return returned

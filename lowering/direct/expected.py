@@ -28,7 +28,8 @@ from lowering.direct.kernel_sizes.linear_algebra import (
     tensor_solution,
     unpacked_factors,
 )
-from lowering.direct.kernel_sizes.parts import part_of
+from lowering.direct.kernel_sizes.numbers import NUMBERED
+from lowering.direct.kernel_sizes.parts import part_of, sizes_cropped, wrapped_around
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.records.sizes import is_unbacked
@@ -462,6 +463,9 @@ def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> An
     size, index = args[0].shape[axis_of(given["dim"], args[0].rank)], given["index"]
     if type(index) is int and type(size) is not int:
         tracer.asked.required(sympy.Ge(size, index + 1 if index >= 0 else -index))
+    elif type(index) is not int and not isinstance(index, Value):
+        for there in (sympy.Lt(index, size), sympy.Ge(index, -sympy.sympify(size))):
+            tracer.asked.required(there)
     return like_first(tracer, args, kwargs, twins)
 
 
@@ -476,31 +480,15 @@ def binned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     return None
 
 
-def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """_pad_circular(x, pad): of what is left once it is cropped there must be something to repeat"""
-    x, pad = args[:2]
-    for i, left in enumerate(cropped(x, pad)):
-        sides = pad[2 * i : 2 * i + 2]
-        if any(tracer.asked.hint(side) > 0 for side in sides) and type(left) is not int:
-            tracer.asked.required(sympy.Ge(left, 1))
-    return None
-
-
 def padded(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """pad(x, pad, mode)"""
     mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
     if mode == "circular":
         return wrapped_around(tracer, args, kwargs, twins)
-    for left in cropped(args[0], args[1]) if mode == "constant" else ():
+    for left in sizes_cropped(args[0], args[1]) if mode == "constant" else ():
         if type(left) is not int:
             tracer.asked.required(sympy.Ge(left, 0))
     return None
-
-
-def cropped(x: Value, pad: Sequence[Any]) -> list[Any]:
-    """The sizes of the last dimensions, from the last one on, less what a negative padding takes off."""
-    taken = [[dims.minimum(side, 0) for side in pad[2 * i : 2 * i + 2]] for i in range(len(pad) // 2)]
-    return [dims.add(dims.add(x.shape[-1 - i], first), last) for i, (first, last) in enumerate(taken)]
 
 
 SCATTERS = "index_copy index_add index_fill scatter scatter_add"
@@ -519,7 +507,8 @@ KNOWN = {
     "aten::linalg_lstsq": least_squares, "aten::addmm": added_to, "aten::addmv": added_to,
     "aten::addbmm": product_added_to, "aten::baddbmm": product_added_to,
     "aten::einsum": summed, "aten::unflatten": unflattened,
-    "aten::select": row_of, "aten::narrow": part_of, "aten::expand": spread, "aten::broadcast_to": spread,
+    **NUMBERED, "aten::select": row_of, "aten::narrow": part_of, "aten::narrow_copy": part_of,
+    "aten::expand": spread, "aten::broadcast_to": spread,
     "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),

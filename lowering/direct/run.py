@@ -43,6 +43,7 @@ from lowering.direct.caches import Unequal
 from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
 from lowering.direct.functions.numbers import Gathered
+from lowering.direct.kernel_sizes.lookups import with_unused
 from lowering.direct.modes import follow_modules, meet_operators, refuse_caught
 from lowering.direct.request import Request, stretched_numbers
 from lowering.direct.sizes import size_of
@@ -374,7 +375,7 @@ def lowered_run(
     refuse_unkept(scope, noted_checks(scope, guards), told_by(params, values))
     told = told_by(params)
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
-    values, checks = rebuilt(values, checks, swaps)
+    values, checks = rebuilt(values, with_unused(scope, values, checks), swaps)
     least: Sequence[Fact] = ()
     if settle:
         relied, alike = relying_on(scope.sizes, guards, ranges).relied, alike_layers(tracer.record.taken)

@@ -90,7 +90,7 @@ def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], 
         results = [tracer.read(tracer.handle(r)) for r in as_list(made.result)]
     else:
         results = as_list(made)
-    keep_asserted_in_place(tracer, functional, value_args, value_kwargs, results)
+    results = keep_asserted_in_place(tracer, functional, value_args, value_kwargs, results)
     own = [r.alias_info is None for r in func._schema.returns]
     if own and all(own):
         returned, results = results[: len(own)], results[len(own) :]

@@ -77,6 +77,15 @@ class Check:
     hint: str = ""
 
 
+@attrs.frozen(eq=False)
+class Lookup:
+    """A value that looks places up; in words that they are there, and the user's line."""
+
+    value: Value
+    text: str
+    line: str
+
+
 class LowersGraph(Protocol):
     """What `lowering.fold.nodes.lower_graph` is."""
 
@@ -97,10 +106,11 @@ class Scope:
     that some node writes, `store` what those hold now; `binders` what binds each data-dependent symbol (by its
     content where the flag says so), `numbers` the float64 scalars that those stand for which are no integers;
     `guards` what decompositions assumed of torch's sizes, with the user's line, `checks` what the program asserts of
-    its data; `deciding` the operands that each of torch's symbols of data was taken out of; `closed` says that the
-    graph is the body of a branch or a loop, or part of one. Lowering is recursive, since nodes have bodies and
-    decompositions, which are graphs: `lower` is the fold itself, which `graph_within` calls; None where no FX graph
-    is lowered at all. `around` has a body know a number that data tells around it.
+    its data; `lookups` what looks up places of which only the data tells whether they are there; `deciding` the
+    operands that each of torch's symbols of data was taken out of; `closed` says that the graph is the body of a branch
+    or a loop, or part of one. Lowering is recursive, since nodes have bodies and decompositions, which are graphs:
+    `lower` is the fold itself, which `graph_within` calls; None where no FX graph is lowered at all. `around` has a
+    body know a number that data tells around it.
     """
 
     sizes: Sizes
@@ -116,6 +126,7 @@ class Scope:
     constants: dict[Any, Value] = attrs.field(factory=dict)
     guards: list[tuple[Any, str]] = attrs.field(factory=list)
     checks: list[Check] = attrs.field(factory=list)
+    lookups: list[Lookup] = attrs.field(factory=list)
     deciding: dict[Any, tuple[Any, ...]] = attrs.field(factory=dict)
     closed: bool = False
     lower: LowersGraph | None = None

@@ -75,6 +75,8 @@ def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
         made = truth_of(numbers)
         return made if dtype is None else made.to(dtype)
     whole = isinstance(numbers, int | torch.SymInt)
+    if dtype is torch.float16:  # of which torch.tensor makes an infinity, and torch.full none
+        return torch.scalar_tensor(numbers, dtype=dtype)
     return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
 
 
