@@ -57,6 +57,7 @@ from passes.legal.opsets.operators import OLDER, plain_reshapes
 from passes.legal.others.exponentials import log_sum_exp
 from passes.legal.others.quirks import other_of, refusal
 from passes.legal.runtime.biases import LARGE_BIASES
+from passes.legal.runtime.byte_products import BYTES
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.eighths import EIGHTHS as ROUNDED_EIGHTHS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
@@ -174,7 +175,7 @@ def _rules(target: Target, ranges: PMap[str, Range], halves: bool = True) -> tup
         else ()
     )
     quirks = (*quirks, *INTEGERS, *LARGE_BIASES, *ROUNDED_EIGHTHS) if target.is_onnxruntime else quirks
-    quirks = (*quirks, *LONG_SUMS, *OVERFLOWS) if target.provider == CPU else quirks
+    quirks = (*quirks, *LONG_SUMS, *OVERFLOWS, *BYTES) if target.provider == CPU else quirks
     quirks = (*quirks, *half_rules(target)) if target.provider == CPU and halves else quirks
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 

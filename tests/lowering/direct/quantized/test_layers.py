@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch warns of its own deprecated modules
-INT8 = 3  # of onnx.TensorProto
+UINT8 = 2  # of onnx.TensorProto: beside unsigned activations, of which signed weights go wrong on some processors
 
 
 class Residual(nn.Module):
@@ -58,7 +58,7 @@ def test_static_models_run_on_integer_kernels(engine: str, monkeypatch: pytest.M
     program = to_onnx(model, (images(2),), dynamic_shapes=shapes)
     assert program.report.capture == "traced directly"
     stored = {t.name: t.data_type for t in program.proto.graph.initializer}
-    assert {stored[f"{name}.weight"] for name in ("first", "second", "last")} == {INT8}
+    assert {stored[f"{name}.weight"] for name in ("first", "second", "last")} == {UINT8}
     found = optimized_operators(program)
     assert found["QLinearConv"] == 2 and found["QGemm"] == 1 and found["QLinearAdd"] == 1, found
     assert program.check()
@@ -66,6 +66,11 @@ def test_static_models_run_on_integer_kernels(engine: str, monkeypatch: pytest.M
         assert_near([program(images(*size))], [model(images(*size))], model.last.scale, 0.3)  # sums of sums of steps
     assert program(images(0)).shape == (0, 10)
 
+
+SEVEN_BITS = quantization.QConfig(
+    quantization.MinMaxObserver.with_args(reduce_range=True), quantization.default_weight_observer
+)
+"""torch's kernels for x86 add up two products in 16 bits where the processor has no VNNI."""
 
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...], tuple[int, ...]]] = {
     "conv1d, reflected": (
@@ -83,7 +88,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...], tuple[int, ...]]] = 
     "transposed": (
         lambda: converted(
             Between(nn.ConvTranspose2d(4, 8, 3, 2, 1, 1, groups=2), nn.ReLU()), torch.randn(4, 4, 5, 6),
-            qconfig=quantization.get_default_qconfig("qnnpack"),
+            qconfig=SEVEN_BITS,
         ), (2, 4, 5, 6), (1, 4, 7, 6),
     ),
     "transposed, one axis": (
