@@ -26,13 +26,14 @@ from lowering.capture.guards.guards import (
 )
 from lowering.capture.in_order import InOrder
 from lowering.capture.inputs.calls import Call, flat_signature
-from lowering.capture.inputs.contents import keep_unchanged
+from lowering.capture.inputs.contents import Parts, keep_unchanged
 from lowering.capture.inputs.drawing import DRAWN, OUTSIDE, SEED, generator_kept
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
 from lowering.capture.patches.kept_sizes import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.patches.zero_questions import Heard
+from lowering.capture.swallowed_errors import errors_heard, refuse_swallowed
 from lowering.capture.torch_errors import explain_error, message
 from lowering.capture.transforms import carried_out, modules_within
 from lowering.errors import CaptureError
@@ -233,6 +234,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     flat = [copy_leaf(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
+    catches = not request.strict and Parts.of(request.module).around.catches
     nested, raised = TracingContext.try_get() is not None, Raised()
     stood_in: Mapping[int, tuple[torch.Tensor, str]] = {}
     occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
@@ -254,13 +256,17 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             stack.enter_context(Sharing())
             stack.enter_context(InOrder())
             stack.enter_context(Caught(raised))
-        program = torch.export.export(
-            request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
-        )
+        with errors_heard(catches) as errors:
+            program = torch.export.export(
+                request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
+            )
         raised.refuse(occasion.heard)
         put_weights_back(program, request.module, stood_in)
         found = carried_out(program)
         drawn = lines_of_draws(found) if torch.default_generator.initial_seed() != SEED else ()
+    refuse_swallowed(
+        errors, request.module, lambda: pytree.tree_unflatten([copy_leaf(each) for each in examples], spec)
+    )
     occasion.heard.changed.extend(each for each in changes if each not in occasion.heard.changed)
     occasion.heard.drawn.extend((*map(DRAWN.format, drawn), *map(OUTSIDE.format, by_python)))
     return found, occasion.heard

@@ -38,7 +38,8 @@ from lowering.capture.inputs.training import Training, asks_for_gradients, train
 from lowering.capture.patches.fresh_dynamo import nothing_compiled
 from lowering.capture.patches.kept_sizes import Shape
 from lowering.capture.patches.table import Occasion, patch_torch
-from lowering.capture.torch_export import Attempt
+from lowering.capture.swallowed_errors import errors_heard, refuse_swallowed
+from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.caches import Unequal
 from lowering.direct.equal_modules import alike_layers, reuse_equal_modules
 from lowering.direct.functions.chosen_modules import chosen_module, refuse_changed
@@ -142,7 +143,8 @@ def run(
         how = (keep_sizes, at_once, for_tracer, varying, stops)
         tracer = tracer_for(request, sizes, outside, how, trial, training)
         try:
-            found = run_once(request, sizes, known, tracer, trial, likes, training)
+            with errors_heard(trial is None and request.parts.around.catches) as errors:
+                found = run_once(request, sizes, known, tracer, trial, likes, training)
         except Unequal:
             likes = Likes()
             continue
@@ -162,8 +164,14 @@ def run(
             continue
         seen = found.tracer.seen_outside()
         if seen == outside:
+            refuse_swallowed(errors, request.module, lambda: given_again(request, sizes))
             return found
         outside = seen
+
+
+def given_again(request: Request, sizes: Mapping[str, int]) -> tuple[Any, Any]:
+    """Copies of what eager is called with for these sizes: arguments and keyword arguments."""
+    return pytree.tree_unflatten([copy_leaf(each) for each in request.examples(sizes)], request.spec)
 
 
 def run_once(

@@ -59,8 +59,8 @@ class Surroundings:
     """Dicts and lists with what they are called and what they held, variables with what they are called, remembering
     functions with how often they were called anew, generators, iterators, arrays and such (`drawing`) with where they
     stood or what they held, classes with the names in them, and the tensors in all these that are none of the modules'
-    own, with their `names` by identity; the optimizers and schedulers (`training`); and whether they lead to code at
-    all (`has_code`)."""
+    own, with their `names` by identity; the optimizers and schedulers (`training`); whether they lead to code at all
+    (`has_code`), and to code of the user's in which errors may be caught (`catches`)."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
@@ -71,6 +71,7 @@ class Surroundings:
     names: Mapping[int, str]
     training: Sequence[Any]
     has_code: bool
+    catches: bool
 
     @property
     def leaves(self) -> list[torch.Tensor]:
@@ -107,7 +108,7 @@ class Surroundings:
         has_code = bool(walk.methods or walk.remembering or walk.used != ENTERED)
         training = walk.training[::-1]  # what is held first is met last
         variables = [*walk.variables.values()]
-        return cls(contents, variables, misses, drawing, classes, held, names, training, has_code)
+        return cls(contents, variables, misses, drawing, classes, held, names, training, has_code, walk.catches)
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -166,8 +167,8 @@ ENTERED = {"forward", "__call__"}
 @attrs.define(eq=False)
 class Walk:
     """What is met on the way from a module. `known` has the identities of dicts and lists that are looked at elsewhere,
-    `used` the names in the code of the functions, `methods` those of classes that no name led to yet, and `hooks` those
-    of tensors that were not followed yet."""
+    `used` the names in the code of the functions, `methods` those of classes that no name led to yet, `hooks` those of
+    tensors that were not followed yet, and `catches` says that a function may catch errors."""
 
     known: Collection[int]
     seen: set[int] = attrs.field(factory=set)
@@ -181,6 +182,7 @@ class Walk:
     used: set[str] = attrs.field(factory=ENTERED.copy)
     methods: list[tuple[str, str, Any]] = attrs.field(factory=list)
     hooks: list[tuple[str, Any]] = attrs.field(factory=list)
+    catches: bool = False
 
     def go(self, pending: list[tuple[str, Any]]) -> None:
         """Follows all that some objects reach, each by what it is called."""
@@ -257,6 +259,7 @@ class Walk:
                 self.variables[id(cell)] = variable, Variable(variable, cell, cell.cell_contents)
                 held.append((variable, cell.cell_contents))
         self.used.update(names_in(each.__code__))
+        self.catches = self.catches or may_catch(each.__code__)
         held += self.of_names(names_in(each.__code__), each.__globals__, "")
         for variable in names_set(each.__code__):
             if variable not in each.__globals__:
@@ -315,6 +318,12 @@ def hooks_of(tensor: torch.Tensor) -> Iterator[Any]:
     """What is called as a tensor gets its gradient."""
     for held in (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)):
         yield from held.values() if held else ()
+
+
+def may_catch(code: types.CodeType) -> bool:
+    """Whether code, or that of a function in it, has a block that errors may not leave: `try` or `with`."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return bool(code.co_exceptiontable) or any(map(may_catch, inner))
 
 
 def arguments_of(function: types.FunctionType) -> tuple[str, ...]:

@@ -91,8 +91,8 @@ def places_of(value: Value) -> tuple[Value, list[Dim]]:
 
 
 def are_there(value: Value) -> bool:
-    """Whether the places that an operator looks up are there whatever the data holds: constants, of which sizes tell
-    it; as many as a Range counts; or integers of a narrow span."""
+    """Whether the places that an operator looks up are there whatever data and sizes are: as many as a Range counts,
+    or integers of a narrow span."""
     index, sizes = places_of(value)
     try:
         span = span_of(index)
@@ -101,8 +101,6 @@ def are_there(value: Value) -> bool:
     source = index
     while source.inputs and source.inputs[0] is not None and (source.op in MOVING or is_from_front(source)):
         source = source.inputs[0]
-    if source.op == CONSTANT:
-        return True
     least = [dims.bounds(size, {}).lo for size in sizes]
     if all(-low <= span.low and span.high < low for low in least):
         return True
