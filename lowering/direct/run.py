@@ -290,11 +290,13 @@ def inputs_of(
     of the run before, in a trial. Where gradients are recorded, those tensors get some that do in the example."""
     found = Inputs([], [], [])
     made = iter([] if before is None else before.params)
+    for value in examples:
+        if isinstance(value, torch.Tensor):
+            refuse_layout(value)
     held = request.held
     types: dict[Any, Tensor] = {}  # one for all that are equal, so that what is found of it is found once
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
         if isinstance(value, torch.Tensor):
-            refuse_layout(value)
             key = (value.dtype, id(shape))
             type_ = types.get(key) or types.setdefault(key, Tensor(DTYPES[value.dtype], shape))
             given = parameter(tracer, found, leaf.name, value, type_, next(made, None))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from irkit.core.ir import Value
 from lowering.capture.guards.answers import holds
+from lowering.capture.inputs.schedules import Schedule
 from lowering.direct.kernel_sizes.lookups import LOOKING, divisions_of, lookups_of
 from lowering.direct.kernel_sizes.numbers import FILLING, keep_fitting
 from lowering.fold.asserted_operands import ASSERTING, DIVISIONS, asserted_conditions, asserted_in_place
@@ -29,9 +32,22 @@ def keep_asserted(
         made = results[0] if len(results) == 1 else tuple(results)
         tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, made, tracer.line()))
     if name in LOOKING:
-        tracer.scope.lookups.extend(lookups_of(name, (args, kwargs), results, tracer.line()))
+        if not is_of_schedule(sys._getframe(1)):
+            tracer.scope.lookups.extend(lookups_of(name, (args, kwargs), results, tracer.line()))
     elif name in DIVISIONS:
         tracer.scope.lookups.extend(divisions_of(args, results, tracer.line()))
+
+
+def is_of_schedule(inner: FrameType) -> bool:
+    """Whether a table of rates is looked up, which irkit has put in the place of a scheduler of the model's: what is
+    beyond its end no scheduler refuses."""
+    frame: FrameType | None = inner
+    while frame is not None and frame.f_code is not RATES:
+        frame = frame.f_back
+    return frame is not None
+
+
+RATES = Schedule.set_rates.__code__
 
 
 def keep_asserted_in_place(

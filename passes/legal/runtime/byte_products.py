@@ -100,6 +100,21 @@ def unsigned_weights(m: Match) -> Made:
     return value.with_inputs((x, made, *value.inputs[2:]))
 
 
+def floats_apart(m: Match) -> Made:
+    """Gemm(x, w, bias) by a MatMul and an Add, where x comes from bytes and the weights do not: the runtime would make
+    signed bytes of those by itself, and of the Gemm a product of bytes"""
+    value = m.root
+    x, weights, *bias = value.inputs
+    if weights is None or weights.blob is None or weights.dtype is not DType.FLOAT or bytes_below(x) is None:
+        return decline("it is no product of floats that come from bytes with weights that do not")
+    if value.attribute("transA", 0) or value.attribute("alpha", 1.0) != 1 or value.attribute("beta", 1.0) != 1:
+        return decline("it is more than a product and a sum")
+    if value.attribute("transB", 0):
+        weights = op.Transpose(weights, perm=(1, 0))
+    product = op.MatMul(x, weights)
+    return product if not bias or bias[0] is None else op.Add(product, bias[0])
+
+
 def sizes_of(value: Value) -> tuple[int, ...]:
     """The shape of a constant."""
     return () if value.blob is None else value.blob.shape
@@ -141,6 +156,14 @@ def _floats(rng: np.random.Generator) -> Value:
     return op.MatMul(x, w) if rng.random() < 0.5 else op.Gemm(x, w)
 
 
+def _float_weights(rng: np.random.Generator) -> Value:
+    x = op.DequantizeLinear(param(tensor("u8", "n", 6)), np.float32(0.1), np.uint8(rng.integers(0, 256)))
+    turned = int(rng.integers(2))
+    w = const(rng.standard_normal((5, 6) if turned else (6, 5)).astype(np.float32), name="w")
+    bias = [rng.standard_normal(5).astype(np.float32)] if rng.random() < 0.5 else []
+    return op.Gemm(x, w, *bias, transB=turned)
+
+
 _TO_UNSIGNED, _TO_SIGNED = (
     partial(of_one_kind, given=a, kept=b) for a, b in ((DType.UINT8, DType.INT8), (DType.INT8, DType.UINT8))
 )
@@ -153,4 +176,6 @@ BYTES: Rules = (
          "ConvInteger(int8, uint8) -> the same of int8", sample=_signed_images),
     Rule("unsigned_weights", hole("made", ops=PRODUCTS), unsigned_weights, True,
          "product of DequantizeLinear(uint8) and DequantizeLinear(int8) -> the same of uint8", sample=_floats),
+    Rule("float_weights_of_bytes", hole("made", ops=("Gemm",)), floats_apart, False,
+         "Gemm(DequantizeLinear(x), weights in float32, bias) -> MatMul + bias", sample=_float_weights),
 )  # fmt: skip

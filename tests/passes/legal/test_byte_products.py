@@ -122,3 +122,18 @@ def test_weights_alone_stay_signed() -> None:
     w = op.DequantizeLinear(const(ends(np.random.default_rng(1), "i8", 64, 4), name="w"), np.float32(0.1))
     graph = Graph((x,), (op.MatMul(x, w),))
     assert passes.prepare(graph, "onnxruntime-cpu") is graph
+
+
+@pytest.mark.parametrize("turned", (0, 1))
+def test_weights_in_float32_are_no_bytes_of_the_runtimes_own(turned: int) -> None:
+    rng = np.random.default_rng(11)
+    x = param(tensor("f32", "n", 16))
+    weights = const(rng.standard_normal((32, 16) if turned else (16, 32)).astype(np.float32), name="w")
+    step, point = np.float32(0.05), np.uint8(131)
+    small = op.DequantizeLinear(op.QuantizeLinear(x, step, point), step, point)
+    made = op.Gemm(small, weights, rng.standard_normal(32).astype(np.float32), transB=turned)
+    graph = Graph((x,), (op.DequantizeLinear(op.QuantizeLinear(made, np.float32(0.2), point), np.float32(0.2), point),))
+    given = (rng.standard_normal((64, 16)) * 3).astype(np.float32)
+    plain, optimized = (run(graph, given, level) for level in LEVELS)
+    gap = np.abs(optimized - plain)
+    assert gap.max() <= 0.2001 and (gap > 0.01).mean() < 0.01  # one step, where a sum lies between two

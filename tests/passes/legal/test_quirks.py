@@ -20,6 +20,7 @@ from passes.legal.opsets.onnx_functions import operators_with_body
 from passes.legal.opsets.operators import OLDER
 from passes.legal.runtime import refusals
 from passes.legal.runtime.biases import LARGE_BIASES
+from passes.legal.runtime.byte_products import BYTES
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.eighths import EIGHTHS
 from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
@@ -41,6 +42,7 @@ RULES = (
     *fusion_rules(pmap()),
     *LONG_SUMS,
     *half_rules(target_of("onnxruntime-cpu")),
+    *BYTES,
     *OVERFLOWS,
     *SLICES,
     *WITHOUT_ELEMENTS,

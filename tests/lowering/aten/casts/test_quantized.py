@@ -272,7 +272,7 @@ def test_modules_of_quantization_aware_training(capture: str) -> None:
     program = to_onnx(model, (x,), dynamic_shapes=({0: "batch"},), capture=capture)
     assert operators(program) == {"QuantizeLinear", "Clip", "DequantizeLinear", "Gemm", "Relu"}
     kinds = {tuple(t.dims): t.data_type for t in program.proto.graph.initializer}
-    assert kinds[(24, 16)] == kinds[(8, 24)] == 3  # int8
+    assert kinds[(24, 16)] == kinds[(8, 24)] == 2  # uint8, beside unsigned activations
     for count in (5, 1, 0, 9):
         x = torch.randn(count, 16)
         with torch.no_grad():
