@@ -101,8 +101,8 @@ def unsigned_weights(m: Match) -> Made:
 
 
 def floats_apart(m: Match) -> Made:
-    """Gemm(x, w, bias) by a MatMul and an Add, where x comes from bytes and the weights do not: the runtime would make
-    signed bytes of those by itself, and of the Gemm a product of bytes"""
+    """Gemm(x, w, bias) by a MatMul less the negative bias, where x comes from bytes and the weights do not: the runtime
+    would make signed bytes of those by itself, and of the Gemm, or of a MatMul and an Add, a product of bytes"""
     value = m.root
     x, weights, *bias = value.inputs
     if weights is None or weights.blob is None or weights.dtype is not DType.FLOAT or bytes_below(x) is None:
@@ -112,7 +112,10 @@ def floats_apart(m: Match) -> Made:
     if value.attribute("transB", 0):
         weights = op.Transpose(weights, perm=(1, 0))
     product = op.MatMul(x, weights)
-    return product if not bias or bias[0] is None else op.Add(product, bias[0])
+    if not bias or bias[0] is None:
+        return product
+    held = bias[0].blob
+    return op.Sub(product, op.Neg(bias[0]) if held is None else const(-held.read()))
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:
@@ -177,5 +180,5 @@ BYTES: Rules = (
     Rule("unsigned_weights", hole("made", ops=PRODUCTS), unsigned_weights, True,
          "product of DequantizeLinear(uint8) and DequantizeLinear(int8) -> the same of uint8", sample=_floats),
     Rule("float_weights_of_bytes", hole("made", ops=("Gemm",)), floats_apart, False,
-         "Gemm(DequantizeLinear(x), weights in float32, bias) -> MatMul + bias", sample=_float_weights),
+         "Gemm(DequantizeLinear(x), weights in float32, bias) -> MatMul - -bias", sample=_float_weights),
 )  # fmt: skip
