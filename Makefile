@@ -182,7 +182,7 @@ check-rules: $(READY)
 	$(BIN)/python -m tests.tables.rules_checked $(CHECK_ARGS)
 
 expansions: $(READY)
-	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/passes/legal/test_expansions.py
+	IRKIT_TIMES=10 IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/passes/legal/test_expansions.py
 
 fuzz-optimized: $(READY)
 	$(BIN)/python -m tests.fuzz.optimized_runs --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
@@ -213,6 +213,7 @@ fuzz-sizes: $(READY)
 	$(BIN)/python -m tests.fuzz.numbers_of_sizes 1000
 	$(BIN)/python -m tests.fuzz.tied_sizes 2000
 	$(BIN)/python -m tests.fuzz.copied_views 1000
+	$(BIN)/python -m tests.fuzz.places_of_writes 1000
 	$(BIN)/python -m tests.fuzz.layouts_of_results 1000
 	$(BIN)/python -m tests.fuzz.asked_layouts 1000
 	$(BIN)/python -m tests.fuzz.written_views 1000

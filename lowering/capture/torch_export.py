@@ -12,6 +12,7 @@ import attrs
 import torch
 from torch.export import ExportedProgram
 
+from irkit.support.installed import beginnings_of_files
 from lowering.capture.caught_errors import Caught, Raised
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.capture.guards.guards import (
@@ -234,7 +235,8 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     flat = [copy_leaf(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
-    catches = not request.strict and Parts.of(request.module).around.catches
+    around = Parts.of(request.module).around
+    hears = (not request.strict and around.catches, beginnings_of_files(around.packages))
     nested, raised = TracingContext.try_get() is not None, Raised()
     stood_in: Mapping[int, tuple[torch.Tensor, str]] = {}
     occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
@@ -256,7 +258,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             stack.enter_context(Sharing())
             stack.enter_context(InOrder())
             stack.enter_context(Caught(raised))
-        with errors_heard(catches) as errors:
+        with errors_heard(*hears) as errors:
             program = torch.export.export(
                 request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
             )

@@ -41,7 +41,7 @@ from lowering.capture.inputs.objects import (
 )
 from lowering.capture.inputs.python_state import PythonState
 from lowering.capture.inputs.surroundings import Surroundings
-from lowering.capture.inputs.torch_settings import TorchSettings
+from lowering.capture.inputs.torch_settings import settings_key
 from lowering.direct.kernel_sizes.lookups import unused_lookups
 from lowering.direct.repeats import SIZES
 from lowering.direct.tensors import Handle, Traced
@@ -271,7 +271,7 @@ def surroundings() -> Any:
     transforms = torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
     if torch.is_grad_enabled() or forward_ad._current_level >= 0 or transforms:
         raise Unmatched
-    return tuple(TorchSettings.now().held)
+    return settings_key()
 
 
 class Unmet:
@@ -279,19 +279,17 @@ class Unmet:
     each run has several."""
 
     def __enter__(self) -> Unmet:
-        blocks = (
-            torch._C.DisableTorchFunction(),
-            torch._C._DisableTorchDispatch(),
-            torch._C._DisablePythonDispatcher(),
-        )
-        self.blocks: tuple[Any, ...] = blocks
-        for each in self.blocks:
-            each.__enter__()
+        self.functions, self.dispatch = torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch()
+        self.dispatcher = torch._C._DisablePythonDispatcher()
+        self.functions.__enter__()
+        self.dispatch.__enter__()
+        self.dispatcher.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in reversed(self.blocks):
-            each.__exit__(None, None, None)
+        self.dispatcher.__exit__(None, None, None)
+        self.dispatch.__exit__(None, None, None)
+        self.functions.__exit__(None, None, None)
 
 
 @attrs.define(eq=False)

@@ -259,6 +259,9 @@ def put_in_strides(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any)
     offset = args[4] if len(args) > 4 else kwargs.get("storage_offset")
     for condition in within_memory(args[0].shape, args[2], args[3], offset):
         tracer.asked.required(condition)
+    for size, step in zip(args[2], args[3], strict=False):
+        if type(step) is not int:  # torch writes nothing in one place twice
+            tracer.asked.required(sympy.Or(sympy.Ne(step, 0), sympy.Le(size, 1)))
     return like_first(tracer, args, kwargs, twins)
 
 

@@ -19,7 +19,7 @@ from lowering.direct.meta_device.known_order import computed_around, has_part_of
 from lowering.direct.points import number, plain_number, sizes_with
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
-from lowering.direct.tensors import Handle
+from lowering.direct.tensors import Handle, has_view
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 from lowering.records.torch_internals import pytree
@@ -186,7 +186,7 @@ def keep_answer(
 ) -> None:
     """Keeps what changes the answer to a question about the layout of a tensor: the sizes 0 and 1, that sizes which are
     `free` are equal, or others than such of the example. Raises LoweringError where other sizes change it."""
-    asked, shape = tracer.asked, (*handle.value.shape, *handle.memory.content.shape)
+    asked, shape = tracer.asked, (*handle.value.shape, *handle.memory.content.shape, *free)
     names = dict.fromkeys(s.name for d in shape for s in dims.symbols_of(d) if s.name in asked.hints)
     answer = question(asked.hints)
     bent = free or bent_sizes(handle)
@@ -244,6 +244,15 @@ def sizes_among(made: Any) -> Iterator[dims.Dim]:
             yield from sizes_met(each)
         elif isinstance(each, torch.SymInt):
             yield dim_of(each)
+
+
+def placing_sizes(*handles: Handle) -> list[Any]:
+    """The sizes that tell where tensors lie in their memory: where slices begin, steps of as_strided, and such, whose
+    answers may change anywhere, and their names; none where no view was taken by one."""
+    placed = [size for each in handles for size in sizes_among(each.made or ()) if type(size) is not int]
+    bent = [size for each in handles for size in bent_sizes(each)]
+    names = [symbol for size in placed for symbol in dims.symbols_of(size)]
+    return list(dict.fromkeys((*names, *map(sympy.sympify, placed), *bent))) if placed else []
 
 
 def is_plain(size: dims.Dim) -> bool:
@@ -316,10 +325,13 @@ def points_near(tracer: Tracer, bent: Sequence[Any], small: int | None = None) -
 
 
 def first_large(bent: Sequence[Any]) -> int:
-    """From which size on none is looked at for itself: quotients of quotients grow late."""
+    """From which size on none is looked at for itself: quotients of quotients grow late, and where a name alone is
+    among sizes, it is the place of something among as many elements."""
     quotients: set[Any] = {each for size in bent for each in size.atoms(dims.FloorDiv, dims.Mod)}
     divisors = [int(each.args[1]) for each in quotients if each.args[1].is_Integer]
-    return min(max(FAR, 4 * math.prod(divisors)), MOST_NEAR) if quotients else SMALL
+    if not quotients:
+        return FAR if any(type(each) is not int and each.is_Symbol for each in bent) else SMALL
+    return min(max(FAR, 4 * math.prod(divisors)), MOST_NEAR)
 
 
 def sides_taken(extreme: Any, hints: Mapping[str, Any]) -> Iterator[Any]:
@@ -426,6 +438,9 @@ def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     """NotImplemented where as_strided(x, size, stride, offset) stays within the elements of x, all in order, which is
     kept as a condition; raises LoweringError elsewhere: of a view it would see what the view does not."""
     handle = tracer.handle(args[0])
+    for step in map(dim_of, args[2]):
+        if type(step) is not int:
+            tracer.asked.required(sympy.Ge(step, 0))
     whole = handle.twin.numel() * handle.twin.element_size() == handle.twin.untyped_storage().nbytes()
     base, memory = handle.memory.twin, handle.memory
     looked_through = base is not None and base is not handle.twin and base.is_contiguous()
@@ -470,7 +485,39 @@ def as_many(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     return dims.same(dims.product(one), dims.product(other)) is True
 
 
+def shared(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """An operator of SHARING by the one that says whether its results share the memory of its argument; NotImplemented
+    where no other one is needed"""
+    other = SHARING[func._schema.name]
+    if func._schema.name == "aten::native_channel_shuffle":
+        if args[1] != 1:
+            return NotImplemented
+        args = args[:1]  # the kernel copies, and what it is made of elsewhere does not
+    if func._schema.name == "aten::_reshape_alias":
+        sizes, strides = ([each.node.hint if is_symbolic(each) else each for each in part] for part in args[1:3])
+        twin = tracer.handle(args[0]).twin
+        viewed = has_view(tracer.handle(args[0]), args[1]) and list(twin.view(sizes).stride()) == strides
+        args, other = (args[:2], torch.ops.aten.view.default) if viewed else (args, other)
+    with tracer.resumed():
+        return other(*args, **kwargs)
+
+
+def is_symbolic(number: Any) -> bool:
+    """Whether a number is a size that varies."""
+    return isinstance(number, torch.SymInt)
+
+
+SHARING: Mapping[str, Any] = {
+    "aten::unsafe_split": torch.ops.aten.split.Tensor, "aten::_unsafe_view": torch.ops.aten.view.default,
+    "aten::unsafe_split_with_sizes": torch.ops.aten.split_with_sizes.default,
+    "aten::lift": torch.ops.aten.alias.default, "aten::_reshape_alias": torch.ops.aten.as_strided.default,
+    "aten::native_channel_shuffle": torch.ops.aten.clone.default,
+}  # fmt: skip
+"""Operators whose schemas do not say that their results share the memory of an argument, as they do, or say it wrongly:
+by those that do."""
+
 QUESTIONS = {
+    **dict.fromkeys(SHARING, shared),
     "aten::_has_same_storage_numel": as_many,
     "aten::as_strided": strided,
     "aten::stride": stride, "aten::sym_stride": stride, "aten::size": size, "aten::sym_size": size,
@@ -478,4 +525,4 @@ QUESTIONS = {
     "aten::sym_storage_offset": offset, "aten::is_contiguous": contiguous, "aten::sym_is_contiguous": contiguous,
     "aten::is_strides_like_format": strides_like, "aten::is_non_overlapping_and_dense": dense,
 }  # fmt: skip
-"""What answers each question."""
+"""What answers each question, or hands it on."""

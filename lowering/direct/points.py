@@ -217,6 +217,19 @@ def lowest_now(asked: Questions, name: str) -> int:
     return first + bisect_left(sizes, True, key=allowed) if found is None else found
 
 
+def highest(tracer: Any, name: str, most: int) -> int:
+    """The greatest size up to `most` that is allowed of a name: that, or what conditions end at above the example's."""
+    asked, known = tracer.asked, tracer.allowed
+    key = (name, most, len(asked.kept))
+    if key not in known:
+        bounds, allows = asked.ranges.get(name), move_test(asked)
+        top, hint = most if bounds is None or bounds.hi is None else min(most, bounds.hi), asked.hints[name]
+        ends = range(hint + 1, top + 1)
+        whole = not ends or allows({name: top})
+        known[key] = top if whole else hint + bisect_left(ends, True, key=lambda size: not allows({name: size}))
+    return known[key]
+
+
 NEARBY, SOME = 8, 16
 """How many sizes are tried one by one before the others are halved; and how many of a name that is tied to one."""
 

@@ -47,6 +47,7 @@ from lowering.direct.points import (
     differ_somewhere,
     drawn_points,
     emptied_dims,
+    highest,
     is_symbol,
     key_of,
     last_refused,
@@ -317,9 +318,8 @@ def something(met: Elsewhere) -> None:
 
 
 def greatest(met: Elsewhere, name: str) -> int:
-    """A size of a name that is greater than what tables and buffers have."""
-    known = met.tracer.asked.ranges.get(name)
-    return LARGE if known is None or known.hi is None else min(LARGE, known.hi)
+    """A size of a name that is greater than what tables and buffers have, or the greatest that is allowed."""
+    return highest(met.tracer, name, LARGE)
 
 
 # ---------------------------------------------------------------------------------------------- what explains a refusal

@@ -25,6 +25,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Range
 from irkit.errors import DimensionError
 from irkit.support.arguments import type_text
+from irkit.support.installed import beginnings_of_files
 from lowering.capture.capture import Captured
 from lowering.capture.guards.answers import holds
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
@@ -137,13 +138,14 @@ def run(
     outside = Outside() if before is None else before.tracer.outside
     runs: list[Run] = []
     likes = likes_of(request.parts, tells_which) if before is None else before.tracer.likes
-    leaves = request.options.gradients
+    leaves, around = request.options.gradients, request.parts.around
+    catches, packages = around.catches, beginnings_of_files(around.packages)
     training = Training.of(request.module, request.parts, leaves) if before is None else before.training
     while True:
         how = (keep_sizes, at_once, for_tracer, varying, stops)
         tracer = tracer_for(request, sizes, outside, how, trial, training)
         try:
-            with errors_heard(trial is None and request.parts.around.catches) as errors:
+            with errors_heard(catches and trial is None, packages) as errors:
                 found = run_once(request, sizes, known, tracer, trial, likes, training)
         except Unequal:
             likes = Likes()

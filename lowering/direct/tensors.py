@@ -273,12 +273,36 @@ class Traced(torch.Tensor):
         return self.numel() * self.element_size()
 
     @property
+    def __class__(self) -> Any:  # type: ignore[override]
+        return torch.Tensor  # as it is in eager, to which a model may compare it
+
+    @property
     def _version(self) -> Any:  # type: ignore[override]
         """Raises LoweringError: torch counts no writes into tensors without numbers."""
-        what = "the model asks how often a tensor was written"
-        error = LoweringError(what, source=self.tracer.line(), hint="use capture='torch.export'")
+        raise self.unknown("how often a tensor was written")
+
+    def storage_offset(self) -> Any:
+        """Where a tensor begins in its memory."""
+        return torch.ops.aten.sym_storage_offset.default(self)
+
+    def _is_view(self) -> bool:
+        """Whether it shares the memory of another tensor. Raises LoweringError where some do."""
+        if self.handle.memory.shared:
+            raise self.unknown("whether a tensor is a view")
+        return False
+
+    @property
+    def _base(self) -> None:  # type: ignore[override]
+        """The tensor of which it is a view. Raises LoweringError where some share its memory."""
+        if self.handle.memory.shared:
+            raise self.unknown("what a tensor is a view of")
+
+    def unknown(self, what: str) -> LoweringError:
+        """The error for what the model asks and traced tensors do not tell, also where it catches that."""
+        asks = f"the model asks {what}"
+        error = LoweringError(asks, source=self.tracer.line(), hint="use capture='torch.export'")
         self.note(error)
-        raise error
+        return error
 
     def __copy__(self) -> Any:
         return self.detach()  # another tensor, in the same memory

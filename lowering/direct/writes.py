@@ -31,7 +31,7 @@ from lowering.direct.converting import (
     twin_of,
 )
 from lowering.direct.kernel_sizes.asserted import keep_asserted_in_place
-from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
+from lowering.direct.layouts import contiguous_to_all, keep_answer, placing_sizes, replay_tensor
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced, note_first
@@ -224,7 +224,8 @@ def refuse_overlap(tracer: Tracer, func: Any, written: Handle) -> None:
             f"{func} writes a tensor several of whose elements share their memory", hint="clone() it before the write"
         )
     if any(lens.repeats for lens in written.lenses):
-        keep_answer(tracer, written, lambda sizes: has_overlap(replay_tensor(tracer, written, sizes)))
+        placed = placing_sizes(written)
+        keep_answer(tracer, written, lambda sizes: has_overlap(replay_tensor(tracer, written, sizes)), placed)
 
 
 def refuse_reads(
@@ -250,7 +251,7 @@ def refuse_reads(
                 f"{func} reads a part of the tensor that it writes, at other places than it writes there",
                 source=tracer.line(), hint="clone() what is read before the write",
             )  # fmt: skip
-        keep_answer(tracer, read, share)
+        keep_answer(tracer, read, share, placing_sizes(read, written))
     if alike > 1 and not takes_elements_alone(func):
         refuse_own(tracer, func, written, args, kwargs)
 

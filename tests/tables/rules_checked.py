@@ -49,7 +49,10 @@ ELSEWHERE: Mapping[str, str] = {
     "written_out": "it puts the definition of an operator in its place: each is compared by `irkit.check_operator`",
     "write out for gradients": "it takes expansions of legalization, before gradients",
     **dict.fromkeys(
-        "unsigned_matrix unsigned_kernels signed_kernels unsigned_weights float_weights_of_bytes".split(),
+        (
+            "unsigned_matrix unsigned_kernels signed_kernels unsigned_weights float_weights_of_bytes "
+            "float_kernels_of_bytes"
+        ).split(),
         "the runtime computes one side wrongly on some processors; tests/passes/legal/test_byte_products.py",
     ),
     "choice_freed": "it is right where no NaN comes, which a program states as a condition; tests/lowering/program",

@@ -27,6 +27,8 @@ from tests.tables.coverage.table import json_text, rows_of
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "measured" / "coverage.json"
 ONCE_FAILED = ROOT / "tests" / "tables" / "coverage" / "coverage_regressions.txt"
+ONCE = 100
+"""How many of these cells are drawn; `make sweep` draws all."""
 SAMPLE = 24
 FEW = 6
 """Cells of each database of whole programs."""
@@ -46,10 +48,11 @@ def passing() -> list[Key]:
 
 
 def once_failed() -> list[tuple[Key, int | None]]:
-    """The cells of coverage_regressions.txt, with the number of the sample that failed where a line has one."""
+    """Some of the cells of coverage_regressions.txt, with the number of the sample that failed where a line has one."""
     lines = ONCE_FAILED.read_text(encoding="utf-8").splitlines()
     found = [line.split() for line in lines if line and not line.startswith("#")]
-    return [(Key(op, dtype, mode), int(*sample) if sample else None) for op, dtype, mode, *sample in found]
+    cells = [(Key(op, dtype, mode), int(*sample) if sample else None) for op, dtype, mode, *sample in found]
+    return drawn("what once failed", cells, ONCE)
 
 
 def title(key: Key) -> str:

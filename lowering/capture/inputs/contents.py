@@ -243,7 +243,7 @@ def keep_unchanged(
 
     def put_back() -> None:
         before = list(contents.changed())
-        changes.extend(changed_attributes(module, {id(held): known for held, known in before}))
+        changes.extend(changed_attributes(module, {id(held): known for held, known in before}, around.packages))
         for held, known in before:
             restore(held, known)
 
@@ -286,12 +286,12 @@ def containers_of(module: torch.nn.Module) -> list[Any]:
     return all_containers([each.__dict__ for _, each in modules_below(module)])
 
 
-def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
+def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any], packages: frozenset[str]) -> Iterator[str]:
     """The attributes of a module and its children that hold other tensors or numbers than before, or other children,
     and, of the user's modules, other truth values and texts; `before` has what each dict, list and set that is
-    another now held by its identity."""
+    another now held by its identity, `packages` are the installed ones that are the user's."""
     for path, each in module.named_modules():
-        known, words = before.get(id(each.__dict__), each.__dict__), is_users(type(each).__module__)
+        known, words = before.get(id(each.__dict__), each.__dict__), is_users(type(each).__module__, packages)
         inside = f"{path}." if path else ""
         for name, value in each.__dict__.items():
             held = [held for held in containers(value) if id(held) in before]

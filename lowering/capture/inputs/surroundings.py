@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import sys
 import sysconfig
 import threading
@@ -22,6 +23,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from irkit.support.installed import installed_packages
 from lowering.capture.inputs.containers import (
     CONTAINERS,
     DICTS,
@@ -52,6 +54,12 @@ TABLES = ("_parameters", "_buffers", "_modules")
 """Where a module has its own parts."""
 OURS = ("lowering.", "irkit.", "passes.", "sympy.", "torch.fx.", "torch._")
 STDLIB = sysconfig.get_path("stdlib")
+LIBRARIES = frozenset(
+    "accelerate diffusers lightning numpy onnxruntime peft pytorch_lightning scipy sentence_transformers timm torch "
+    "torch_geometric torchao torchaudio torchvision transformers".split()
+)
+"""Packages of which models are made, or classes around them, that change nothing as they run but what is known of them.
+Any other installed package that a model stands in is its author's, a company's own, say."""
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +68,8 @@ class Surroundings:
     functions with how often they were called anew, generators, iterators, arrays and such (`drawing`) with where they
     stood or what they held, classes with the names in them, and the tensors in all these that are none of the modules'
     own, with their `names` by identity; the optimizers and schedulers (`training`); whether they lead to code at all
-    (`has_code`), and to code of the user's in which errors may be caught (`catches`)."""
+    (`has_code`), and to code of the user's in which errors may be caught (`catches`). `packages` are the installed ones
+    that are the user's, since classes of the modules stand there."""
 
     contents: Sequence[tuple[str, Any, Any]]
     variables: Sequence[tuple[str, Variable]]
@@ -72,6 +81,7 @@ class Surroundings:
     training: Sequence[Any]
     has_code: bool
     catches: bool
+    packages: frozenset[str] = frozenset()
 
     @property
     def leaves(self) -> list[torch.Tensor]:
@@ -82,10 +92,12 @@ class Surroundings:
     def of(cls, modules: Sequence[tuple[str, torch.nn.Module]], known: Collection[int]) -> Surroundings:
         """What modules with these paths reach beside the dicts and lists that are `known`, by their identities."""
         held_by = [each for _, each in modules]
-        walk = Walk(known)
+        classes_of = dict.fromkeys(map(type, held_by))
+        packages = own_packages(classes_of)
+        walk = Walk(known, packages)
         walk.seen.update(map(id, held_by))
         walk.seen.update(map(id, [each.__dict__ for each in held_by]))
-        pending: list[tuple[str, Any]] = [("", kind) for kind in dict.fromkeys(map(type, held_by))]
+        pending: list[tuple[str, Any]] = [("", kind) for kind in classes_of]
         for path, each in modules:
             inside = f"{path}." if path else ""
             held = each.__dict__
@@ -108,7 +120,9 @@ class Surroundings:
         has_code = bool(walk.methods or walk.remembering or walk.used != ENTERED)
         training = walk.training[::-1]  # what is held first is met last
         variables = [*walk.variables.values()]
-        return cls(contents, variables, misses, drawing, classes, held, names, training, has_code, walk.catches)
+        return cls(
+            contents, variables, misses, drawing, classes, held, names, training, has_code, walk.catches, packages
+        )
 
     def put_back(self) -> list[str]:
         """Has all hold again what it held; what held other tensors or numbers, in words."""
@@ -167,10 +181,12 @@ ENTERED = {"forward", "__call__"}
 @attrs.define(eq=False)
 class Walk:
     """What is met on the way from a module. `known` has the identities of dicts and lists that are looked at elsewhere,
+    `packages` the installed ones that are the user's,
     `used` the names in the code of the functions, `methods` those of classes that no name led to yet, `hooks` those of
     tensors that were not followed yet, and `catches` says that a function may catch errors."""
 
     known: Collection[int]
+    packages: frozenset[str]
     seen: set[int] = attrs.field(factory=set)
     contents: list[tuple[str, Any]] = attrs.field(factory=list)
     variables: dict[Any, tuple[str, Variable]] = attrs.field(factory=dict)
@@ -198,6 +214,10 @@ class Walk:
                 pending += [(path, each) for path, name, each in self.methods if name in self.used]
                 self.methods = [each for each in self.methods if each[1] not in self.used]
 
+    def is_users(self, module: str | None) -> bool:
+        """Whether something that is defined in a module is the user's."""
+        return is_users(module, self.packages)
+
     def leads_on(self, name: str, value: Any) -> bool:
         """Whether something may hold something that changes. Tensors are kept by themselves."""
         kind = type(value)
@@ -221,8 +241,8 @@ class Walk:
             hooks = [hook for name in STEP_HOOKS for hook in vars(each).get(name, {}).values()]
             return [("", held) for held in (*vars(each).values(), *hooks) if isinstance(held, (*APART, *FUNCTIONS))]
         if kind in CONTAINERS:
-            if kind is dict and "__builtins__" in each:
-                return ()  # the names of a module of Python: functions lead to those that they use
+            if kind is dict and "__builtins__" in each:  # names of code: functions lead to those that they use
+                return () if is_of_module(each) else [("", f) for f in each.values() if isinstance(f, FUNCTIONS)]
             if id(each) not in self.known:
                 self.contents.append((name, each))
             inside = each.items() if kind in DICTS else ((name, held) for held in each)
@@ -230,7 +250,7 @@ class Walk:
         if isinstance(each, (tuple, *FUNCTIONS)):
             return [(name, held) for held in each] if isinstance(each, tuple) else self.of_function(name, each)
         if isinstance(each, type):
-            return self.of_class(each) if is_users(each.__module__) else ()
+            return self.of_class(each) if self.is_users(each.__module__) else ()
         if isinstance(each, torch.Tensor) or f"{kind.__module__}.".startswith(OURS):
             return ()
         return [("", kind), *self.of_object(name, each, kind)]
@@ -242,7 +262,7 @@ class Walk:
         if isinstance(each, functools.partial):
             return (name, each.func), (name, each.args), (name, each.keywords)
         if isinstance(each, REMEMBERS):
-            users = is_users(each.__module__)
+            users = self.is_users(each.__module__)
             self.remembering += [each] if users else []
             return [(name, each.__wrapped__)] if users else ()
         of = f"{each.__module__}."
@@ -272,9 +292,9 @@ class Walk:
             if name in known and (id(known), name) not in self.variables:
                 value = known[name]
                 self.variables[id(known), name] = f"{path}{name}", Variable(name, known, value)
-                if may_change(value):
+                if may_change(value, self.packages):
                     yield f"{path}{name}", value
-                elif type(value) is types.ModuleType and is_users(value.__name__):
+                elif type(value) is types.ModuleType and self.is_users(value.__name__):
                     yield from self.of_names(names, vars(value), f"{path}{name}.")
 
     def of_class(self, kind: type) -> Iterator[tuple[str, Any]]:
@@ -295,13 +315,20 @@ class Walk:
         held = getattr(each, "__dict__", None)
         if type(held) is dict:
             yield path, held
-        for base in kind.__mro__ if is_users(kind.__module__) else ():
+        for base in kind.__mro__ if self.is_users(kind.__module__) else ():
             slots = base.__dict__.get("__slots__", ())
             for slot in (slots,) if isinstance(slots, str) else slots:
                 if hasattr(each, slot) and not slot.startswith("__"):
                     value = getattr(each, slot)
                     self.variables[id(each), slot] = f"{path}{slot}".lstrip("."), Variable(slot, each, value)
                     yield f"{path}{slot}", value
+
+
+def is_of_module(held: Mapping[Any, Any]) -> bool:
+    """Whether a dict has the names of a module of Python, which another one that `exec` filled has not."""
+    name = held.get("__name__")
+    found = sys.modules.get(name) if isinstance(name, str) else None
+    return name == "builtins" or (found is not None and getattr(found, "__dict__", None) is held)
 
 
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, REMEMBERS)
@@ -321,9 +348,14 @@ def hooks_of(tensor: torch.Tensor) -> Iterator[Any]:
 
 
 def may_catch(code: types.CodeType) -> bool:
-    """Whether code, or that of a function in it, has a block that errors may not leave: `try` or `with`."""
+    """Whether code, or that of a function in it, has a block that errors may not leave, `try` or `with`, is what a task
+    runs, or may lead to such code that nobody sees before: threads keep errors, too."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return bool(code.co_exceptiontable) or any(map(may_catch, inner))
+    own = code.co_exceptiontable or code.co_flags & inspect.CO_COROUTINE or not KEEPING.isdisjoint(code.co_names)
+    return bool(own) or any(map(may_catch, inner))
+
+
+KEEPING = frozenset(("exec", "eval", "submit", "Thread"))
 
 
 def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
@@ -331,23 +363,31 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
     return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
-def may_change(value: Any) -> bool:
-    """Whether something that a global name leads to is a dict or list, or the user's."""
+def may_change(value: Any, packages: frozenset[str] = frozenset()) -> bool:
+    """Whether something that a global name leads to is a dict or list, or the user's, as what stands in some `packages`
+    is."""
     if type(value) in CONTAINERS | TENSORS or isinstance(value, (functools.partial, REMEMBERS, *PLAIN_OBJECTS, *APART)):
         return True
     if isinstance(value, (*BOUND, types.MethodType)):
-        return may_change(value.__self__)
+        return may_change(value.__self__, packages)
     if keeps_state(value):
         return True
     of = value if isinstance(value, (type, types.FunctionType)) else type(value)
-    return is_users(of.__module__)
+    return is_users(of.__module__, packages)
 
 
-def is_users(module: str | None) -> bool:
-    """Whether something that is defined in a module is the user's: of no installed library, and not Python's own. A
-    module that nobody finds by its name, as torch.hub loads one, is."""
+def own_packages(classes: Iterable[type]) -> frozenset[str]:
+    """The installed packages that are the user's, since classes of a model stand there."""
+    return installed_packages(classes) - LIBRARIES
+
+
+def is_users(module: str | None, packages: frozenset[str] = frozenset()) -> bool:
+    """Whether something that is defined in a module is the user's: of no installed library, but for some `packages`,
+    and not Python's own. A module that nobody finds by its name, as torch.hub loads one, is."""
     if not module or f"{module}.".startswith(OURS):
         return False
+    if packages and module.partition(".")[0] in packages:
+        return True
     held = sys.modules.get(module)
     if held is None:
         return not module.startswith("torch.")

@@ -18,6 +18,7 @@ from torch.nn.modules import transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lowering.capture.inputs.contents import Contents, changed_attributes, containers_of
+from lowering.capture.inputs.surroundings import own_packages
 from lowering.capture.patches.replaced import Replaced, replaced_attributes
 from lowering.capture.patches.zero_questions import Heard
 from lowering.errors import CaptureError
@@ -165,7 +166,8 @@ def assignments_told(module: Any, heard: Heard) -> Iterator[None]:
             contents = Contents.of(containers_of(module))
             yield
             changed = {id(held): known for held, known in contents.changed()}
-            heard.changed.extend(changed_attributes(module, changed) if changed else ())
+            packages = own_packages(map(type, module.modules()))
+            heard.changed.extend(changed_attributes(module, changed, packages) if changed else ())
 
     export_trace._detect_attribute_assignment = noted
     try:

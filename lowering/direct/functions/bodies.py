@@ -106,13 +106,15 @@ def scan(
     def back(slopes: Mapping[int, Any]) -> Sequence[Any]:
         seen.refuse_written()
         outs = tuple(place for place in slopes if place >= count)
+        turns: Sequence[Container[int]] = ()
 
         def step(*given: Any) -> Any:
-            ends = [len(carried), len(sums), len(outs), count, steps, len(extra), len(seen.outer)]
-            held, total, after, own, element, more, outer = in_parts(given, ends)
+            ends = [len(carried), len(sums), 1 if turns else 0, len(outs), count, steps, len(extra), len(seen.outer)]
+            held, total, turn, after, own, element, more, outer = in_parts(given, ends)
             known = dict(zip((*carried, *outs), (*held, *after), strict=True))
             through = partial(reached_in_rounds, seen, carried, [i for i in carried if i in slopes], outs)
-            turned, lacked = slopes_of(function, (*own, *element, *more), wanted, seen.outer, outer, known, through)
+            whole = (*own, *element, *more)
+            turned, lacked = slopes_of(function, whole, wanted, seen.outer, outer, known, through, turns, *turn)
             seen.lacking = [lacked]
             of_state, of_elements, of_sums = in_parts(turned, [len(carried), len(elements), len(sums)])
             added = [a + b for a, b in zip(total, of_sums, strict=True)]
@@ -123,7 +125,11 @@ def scan(
         first = [slopes[i] if i in slopes else torch.zeros_like(made[i]) for i in carried]
         first += [torch.zeros_like(each) for each in sums]
         over = [each.flip(0) for each in (*(slopes[i] for i in outs), *before, *each_detached(xs))]
-        turned = list(perform(func, step, tuple(first), tuple(over), tuple(each_detached([*extra, *seen.outer]))))
+        more = tuple(each_detached([*extra, *seen.outer]))
+        turned = list(perform(func, step, tuple(first), tuple(over), more))
+        if len(seen.turns) > 1:  # what earlier rounds gave to states that later ones overwrite has no gradient at all
+            turns = seen.turns
+            turned = list(perform(func, step, tuple(first), (torch.arange(before[0].shape[0]), *over), more))
         of_state, of_sums, of_elements = in_parts(turned, [len(carried), len(sums), len(elements)])
         for least in seen.rounds[-1:]:
             many = not xs or xs[0].shape[0] >= least
@@ -142,10 +148,12 @@ def slopes_of(
     body: Callable[..., Any], operands: Sequence[Any], wanted: Sequence[int], outer: Sequence[Any],
     stand_ins: Sequence[Any], slopes: Mapping[int, Any],
     through: Callable[[Reach], tuple[Container[int], Container[int]]] | None = None,
+    turns: Sequence[Container[int]] = (), turn: Any = None,
 ) -> tuple[list[Any], set[int]]:  # fmt: skip
     """(the gradients of some operands of a body, and of the model's tensors that it uses, in whose place others stand;
     which of them have none), of the gradients of its results by their places. Of a body that is gone through again,
-    `through` tells which of them have one at all, of those that each result is made of, and which results give one."""
+    `through` tells which of them have one at all, of those that each result is made of, and which results give one; in
+    each round only those of `turns` at the place that the tensor `turn` says, from the last one on always the same."""
     with torch.enable_grad():
         own = [each.detach() if isinstance(each, torch.Tensor) else each for each in operands]
         leaves = [own[place].requires_grad_() for place in wanted]
@@ -162,14 +170,32 @@ def slopes_of(
         used: Container[int] = slopes
         if through is not None:
             met, used = through({place: behind(flat[place], leaves) for place in slopes})
-        pairs = [(flat[place], slope) for place, slope in slopes.items() if place in used and flat[place].requires_grad]
-        found: Sequence[Any] = [None] * len(leaves)
-        if pairs and leaves:
-            ends, begun = zip(*pairs, strict=True)
-            found = torch.autograd.grad(ends, leaves, begun, allow_unused=True)
+        found = gradients_through(flat, slopes, used, leaves, bool(turns))
+        each_turn = [gradients_through(flat, slopes, places, leaves, True) for places in turns]
     lacking = {place for place, each in enumerate(found) if each is None or place not in met}
+    shown = [with_zeros(each, leaves) for each in each_turn or [found]]
+    result = shown[-1]
+    for number, other in reversed(list(enumerate(shown[:-1]))):
+        result = [torch.where(turn == number, one, rest) for one, rest in zip(other, result, strict=True)]
+    return result, lacking
+
+
+def gradients_through(
+    flat: Sequence[Any], slopes: Mapping[int, Any], used: Container[int], leaves: Sequence[Any], again: bool
+) -> Sequence[Any]:
+    """The gradients of leaves by those of some results, None for what these are not made of; they may be asked `again`
+    by others."""
+    pairs = [(flat[place], slope) for place, slope in slopes.items() if place in used and flat[place].requires_grad]
+    if not pairs or not leaves:
+        return [None] * len(leaves)
+    ends, begun = zip(*pairs, strict=True)
+    return torch.autograd.grad(ends, leaves, begun, retain_graph=again, allow_unused=True)
+
+
+def with_zeros(found: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+    """Gradients of leaves, zeros where there is none."""
     every = zip(found, leaves, strict=True)
-    return [torch.zeros_like(leaf) if each is None else each.clone() for each, leaf in every], lacking
+    return [torch.zeros_like(leaf) if each is None else each.clone() for each, leaf in every]
 
 
 def behind(result: Any, leaves: Sequence[Any]) -> set[int]:
@@ -189,13 +215,15 @@ def reached_in_rounds(
     Keeps of how many rounds on that is so. Raises LoweringError where it is never the same.
     """
     now, met, count, grown, used = set(ends), set[int](), len(carried), 1, {*ends, *outs}
+    turns: list[Container[int]] = []
     for rounds in range(1, count + 3):
+        turns.append({*now, *outs})
         leaves = {leaf for place in (*now, *outs) for leaf in reach[place]}
         further = {leaf for leaf in leaves if leaf >= count}
         met, grown = met | further, grown if further <= met else rounds
         then = {carried[leaf] for leaf in leaves if leaf < count}
         if then == now:
-            seen.rounds = [max(rounds - 1, grown)]
+            seen.rounds, seen.turns = [max(rounds - 1, grown)], turns
             return met | {leaf for leaf in leaves if leaf < count}, used
         now, used = then, used | then
     raise LoweringError(
@@ -221,7 +249,8 @@ def leaves_behind(results: Sequence[Any], ends: Sequence[Any]) -> Iterator[Any]:
 class Seen:
     """The tensors with gradients that bodies use, and do not make: `outer`. Those that are `born` inside so many bodies
     are none. `versions` has what was read, `spec` is the structure of the results, and `lacking` has for each body that
-    gave gradients which of them it had not; `rounds` how many a loop must have for that."""
+    gave gradients which of them it had not; `rounds` how many a loop must have for that, and `turns` has the results
+    that give one in each round, from the last on, until these are always the same."""
 
     depth: int
     version_of: Callable[[Any], Any]
@@ -232,6 +261,7 @@ class Seen:
     spec: Any = None
     lacking: list[set[int]] = attrs.Factory(list)
     rounds: list[int] = attrs.Factory(list)
+    turns: Sequence[Container[int]] = ()
 
     def watching(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """A body whose tensors are looked at as it runs."""

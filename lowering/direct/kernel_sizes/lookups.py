@@ -129,7 +129,7 @@ def unused_lookups(lookups: Sequence[Lookup], roots: Sequence[Value]) -> list[Lo
         if value not in seen:
             seen.add(value)
             missing.discard(value)
-            left.extend(each for each in value.inputs if each is not None)
+            left += [each for each in reversed(value.inputs) if each is not None]  # what is added to comes first
     return [each for each in lookups if each.value in missing]
 
 

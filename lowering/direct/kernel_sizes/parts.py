@@ -57,6 +57,9 @@ def wrapped_around(tracer: Any, args: Sequence[Any], kwargs: Any, twins: Any) ->
                 what = "sizes tell that a circular padding takes away at one side what it repeats at the other"
                 raise CaptureError(what, source=tracer.line(), hint="take the part, x[..., a:], and pad that")
             tracer.asked.required(sympy.Or(sympy.Ge(side, 0), sympy.Le(other, 0)))
+        whole = dims.add(x.shape[-1 - i], dims.add(*sides))
+        if type(whole) is not int and not all(type(side) is int and side >= 0 for side in sides):
+            tracer.asked.required(sympy.Ge(whole, 0))
         if any(hint(side) > 0 for side in sides) and type(left) is not int:
             tracer.asked.required(sympy.Ge(left, 1))
 

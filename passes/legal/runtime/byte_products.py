@@ -118,6 +118,48 @@ def floats_apart(m: Match) -> Made:
     return op.Sub(product, op.Neg(bias[0]) if held is None else const(-held.read()))
 
 
+def kernels_apart(m: Match) -> Made:
+    """QuantizeLinear(Conv(x, w, bias)) by the convolution less the negative bias, as that of a Gemm; one without a bias
+    less the smallest float, which moves no result"""
+    value = m.root
+    way: list[Value] = []
+    below = value.inputs[0]
+    while below is not None and below.op in BETWEEN:
+        way.append(below)
+        below = below.inputs[0]
+    added: Value | None = None
+    if below is not None and below.op == "Add":  # which the runtime takes into the convolution
+        below, added = below.inputs if is_kernel(below.inputs[0]) else reversed(below.inputs)
+    if below is None or not is_kernel(below) or (added is not None and (added.blob is None or len(below.inputs) > 2)):
+        return decline("it is no convolution of floats that come from bytes with weights that do not")
+    bias, axes = below.inputs[2] if len(below.inputs) > 2 else None, list(range(1, below.rank - 1))
+    if added is not None and added.blob is not None:
+        rest = const(-added.blob.read())
+    elif bias is None:
+        rest = const(np.full((1,) * (below.rank - 1), np.finfo(np.float32).tiny, np.float32))
+    elif bias.blob is None:
+        rest = op.Unsqueeze(op.Neg(bias), np.array(axes, np.int64))
+    else:
+        rest = const(-bias.blob.read().reshape((-1, *[1] * len(axes))))
+    made = op.Sub(below.with_inputs(below.inputs[:2]), rest)
+    for each in reversed(way):
+        made = each.with_inputs((made, *each.inputs[1:]))
+    return value.with_inputs((made, *value.inputs[1:]))
+
+
+def is_kernel(value: Value | None) -> bool:
+    """Whether a value is a convolution in floats of what comes from bytes, with weights that do not."""
+    if value is None or value.op not in ("Conv", "ConvTranspose"):
+        return False
+    weights = value.inputs[1]
+    plain = weights is not None and weights.blob is not None and weights.dtype is DType.FLOAT
+    return plain and bytes_below(value.inputs[0]) is not None
+
+
+BETWEEN = ("Relu", "Clip", "MaxPool")
+"""Operators behind a convolution that the runtime takes into it, or moves behind the bytes."""
+
+
 def sizes_of(value: Value) -> tuple[int, ...]:
     """The shape of a constant."""
     return () if value.blob is None else value.blob.shape
@@ -167,6 +209,15 @@ def _float_weights(rng: np.random.Generator) -> Value:
     return op.Gemm(x, w, *bias, transB=turned)
 
 
+def _float_kernels(rng: np.random.Generator) -> Value:
+    x = op.DequantizeLinear(param(tensor("u8", "n", 3, 6, 6)), np.float32(0.1), np.uint8(rng.integers(0, 256)))
+    w = const(rng.standard_normal((4, 3, 3, 3)).astype(np.float32), name="w")
+    bias = [rng.standard_normal(4).astype(np.float32)] if rng.random() < 0.6 else []
+    made = op.Conv(x, w, *bias)
+    made = op.Relu(made) if rng.random() < 0.4 else made
+    return op.QuantizeLinear(made, np.float32(0.2), np.uint8(rng.integers(0, 256)))
+
+
 _TO_UNSIGNED, _TO_SIGNED = (
     partial(of_one_kind, given=a, kept=b) for a, b in ((DType.UINT8, DType.INT8), (DType.INT8, DType.UINT8))
 )
@@ -181,4 +232,7 @@ BYTES: Rules = (
          "product of DequantizeLinear(uint8) and DequantizeLinear(int8) -> the same of uint8", sample=_floats),
     Rule("float_weights_of_bytes", hole("made", ops=("Gemm",)), floats_apart, False,
          "Gemm(DequantizeLinear(x), weights in float32, bias) -> MatMul - -bias", sample=_float_weights),
+    Rule("float_kernels_of_bytes", hole("made", ops=("QuantizeLinear",)), kernels_apart, False,
+         "QuantizeLinear(Conv(DequantizeLinear(x), weights in float32, bias)) -> QuantizeLinear(Conv - -bias)",
+         sample=_float_kernels),
 )  # fmt: skip

@@ -8,10 +8,11 @@ import torch
 import irkit
 from tests.fuzz import shared_memory
 from tests.fuzz.control_programs import outcome
+from tests.support.draws import drawn
 from tests.support.written_functions import function_of
 
 
-@pytest.mark.parametrize("seed", [2, 4, 7, 35, 68, 210023, 880106])
+@pytest.mark.parametrize("seed", drawn("control programs", (2, 4, 7, 35, 68), 2, (210023, 880106)))
 def test_random_function_agrees_with_eager(seed: int) -> None:
     assert outcome(seed) == "agrees"
 

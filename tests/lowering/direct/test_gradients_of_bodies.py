@@ -341,3 +341,40 @@ def test_a_state_that_the_loss_does_not_use_has_no_gradient(name: str, end: str)
             assert count < 4
             continue
         torch.testing.assert_close(found, eager(x), rtol=1e-3, atol=1e-3, equal_nan=True)
+
+
+def overwritten(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    found = torch.zeros(2)
+    for row in x:
+        found = p.sqrt() * row
+    return found
+
+
+def overwritten_by_another(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    found = last = torch.zeros(2)
+    for row in x:
+        found = last * 2
+        last = p.sqrt() * row
+    return found
+
+
+def overwritten_beside_a_sum(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    found = total = torch.zeros(2)
+    for row in x:
+        found = p.log() * row
+        total = total + found
+    return found + 0 * total.detach().nan_to_num(0, 0, 0)
+
+
+@pytest.mark.parametrize("loop", [overwritten, overwritten_by_another, overwritten_beside_a_sum])
+def test_rounds_that_a_result_does_not_hang_on_have_no_say_in_its_gradient(loop: Any) -> None:
+    def slope(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(loop(x, p.requires_grad_()).sum(), p)[0]
+
+    shapes = ({0: "n"}, None)
+    given = (torch.rand(3, 2), torch.tensor([0.5, 0.25]))
+    program = irkit.to_onnx(slope, given, dynamic_shapes=shapes, capture="direct", rewrite=True)
+    for size in (3, 2, 6):
+        for at in ([0.5, 0.25], [0.0, 0.25], [0.0, 0.0]):  # of 0 the slopes of sqrt and log are infinite
+            x, p = torch.rand(size, 2), torch.tensor(at)
+            torch.testing.assert_close(program(x, p), slope(x, p.clone()), equal_nan=True)

@@ -23,6 +23,7 @@ from lowering import lower
 from lowering.direct import modes
 from lowering.direct.functions.plain_calls import RULES
 from lowering.direct.tensors import Traced
+from tests.support.draws import drawn
 
 SAMPLES = 6
 WHERE = re.compile(r" from \".*|  # .*")
@@ -114,7 +115,11 @@ def ways_of(op: Any) -> Iterator[Any]:
             yield way
 
 
-RULED = [op for op in op_db if next(ways_of(op), None) is not None]
+DRAWN = 30
+RULED = drawn(
+    "plain calls", [op for op in op_db if next(ways_of(op), None) is not None], DRAWN, key=lambda op: op.full_name
+)
+"""Some of the operators of torch's database that a call by a name of Python's comes down to."""
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=str)

@@ -77,3 +77,30 @@ def test_copies_of_copies_and_of_one_tensor_may_be_one(
     program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=shapes, capture="direct")
     sizes = ((3, 4), (5, 2), (1, 6), (6, 1), (1, 1))
     assert right_answers(program, model, [(torch.rand(each),) for each in sizes]) >= 2
+
+
+aten = torch.ops.aten
+UNSAID: dict[str, Callable[[Tensor], Tensor]] = {
+    "unsafe_split": lambda x: torch.unsafe_split(x, 2)[0],
+    "unsafe_split_with_sizes": lambda x: aten.unsafe_split_with_sizes.default(x, [1, x.shape[0] - 1])[1],
+    "unsafe_chunk": lambda x: torch.unsafe_chunk(x, 2)[0],
+    "_unsafe_view": lambda x: aten._unsafe_view.default(x, [x.shape[0] * 4]),
+    "_reshape_alias": lambda x: aten._reshape_alias.default(x, [x.shape[0] * 2, 2], [2, 1]),
+    "_reshape_alias of other strides": lambda x: aten._reshape_alias.default(x, [4, x.shape[0]], [1, 4]),
+    "lift": lambda x: aten.lift.default(x),
+    "native_channel_shuffle": lambda x: torch.native_channel_shuffle(x[None, :, :, None], 1),
+}
+"""Operators that share the memory of what they are given, or do not, other than their schemas say."""
+
+
+@pytest.mark.parametrize("kind", UNSAID)
+@pytest.mark.parametrize("written", ["result", "argument"])
+def test_memory_is_shared_as_it_is_in_eager_whatever_schemas_say(kind: str, written: str) -> None:
+    def model(x: Tensor) -> Any:
+        y = x * 1
+        z = UNSAID[kind](y)
+        (z if written == "result" else y).mul_(3)
+        return y, z
+
+    program = irkit.to_onnx(model, (torch.rand(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    assert right_answers(program, model, [(torch.rand(size, 4),) for size in (3, 4, 5, 2, 1)]) >= 2

@@ -21,7 +21,7 @@ KINDS = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
     torch.float64,
 )  # fmt: skip
-PAIRS = 60
+PAIRS = 40
 """How many pairs are drawn for each operator, of 243."""
 NUMBERS: tuple[Any, ...] = (True, 2, 2.5)
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {

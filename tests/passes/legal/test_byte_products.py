@@ -137,3 +137,33 @@ def test_weights_in_float32_are_no_bytes_of_the_runtimes_own(turned: int) -> Non
     plain, optimized = (run(graph, given, level) for level in LEVELS)
     gap = np.abs(optimized - plain)
     assert gap.max() <= 0.2001 and (gap > 0.01).mean() < 0.01  # one step, where a sum lies between two
+
+
+KERNELS: dict[str, Any] = {
+    "Conv": lambda x, w, b: op.Conv(x, w, b),
+    "Conv without a bias": lambda x, w, b: op.Conv(x, w),
+    "Conv and Add": lambda x, w, b: op.Add(op.Conv(x, w), b.reshape(-1, 1, 1)),
+    "Add and Conv": lambda x, w, b: op.Add(b.reshape(-1, 1, 1), op.Conv(x, w)),
+    "ConvTranspose": lambda x, w, b: op.ConvTranspose(x, w.transpose(1, 0, 2, 3), b),
+    "Conv and Relu": lambda x, w, b: op.Relu(op.Conv(x, w, b)),
+    "Conv and Clip": lambda x, w, b: op.Clip(op.Conv(x, w), np.float32(0), np.float32(6)),
+    "Conv and MaxPool": lambda x, w, b: op.MaxPool(op.Conv(x, w, b), kernel_shape=[2, 2]),
+    "one kernel": lambda x, w, b: op.Conv(x, w[:1], b[:1]),
+    "one kernel without a bias": lambda x, w, b: op.Conv(x, w[:1]),
+}
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "signed"])
+def test_kernels_in_float32_are_no_bytes_of_the_runtimes_own(kind: str, signed: bool) -> None:
+    rng = np.random.default_rng(12)
+    x = param(tensor("f32", "n", 8, 9, 9))
+    w, b = rng.standard_normal((16, 8, 3, 3)).astype(np.float32), rng.standard_normal(16).astype(np.float32)
+    step, point = np.float32(0.05), np.int8(3) if signed else np.uint8(131)
+    small = op.DequantizeLinear(op.QuantizeLinear(x, step, point), step, point)
+    made = op.QuantizeLinear(KERNELS[kind](small, w, b), np.float32(0.5), point)
+    graph = Graph((x,), (op.DequantizeLinear(made, np.float32(0.5), point),))
+    given = (rng.standard_normal((2, 8, 9, 9)) * 3).astype(np.float32)
+    plain, optimized = (run(graph, given, level) for level in LEVELS)
+    gap = np.abs(optimized - plain)
+    assert gap.max() <= 0.5001 and (gap > 0.01).mean() < 0.005  # one step, where a sum lies between two
