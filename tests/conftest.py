@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.draws import SEED, TIMES
+from tests.support.draws import SEED, TIMES, drawn
 
 # A first example pays for imports and capture, so no profile sets a deadline, and slow data is no failure by itself.
 settings.register_profile(
@@ -42,6 +42,29 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.en
 def seed_of(name: str) -> int:
     """name -> a number that is the same in every run and in every worker (unlike `hash`)."""
     return zlib.crc32(name.encode())
+
+
+WHOLE, MANY = 10_000, 24
+"""From how many tests on a run is one of the whole suite; and how many cases of each test run there, and a third of the
+others, which are drawn. A run of some files runs all that they have, and `make sweep` does."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out some of the cases of tests that have many, where the whole suite runs; of a file that draws its own by
+    `drawn`, some of which are pinned, all run."""
+    if len(items) < WHOLE or TIMES > 1:
+        return
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept: set[str] = set()
+    for name, cases in tests.items():
+        own = not {"drawn", "draws"}.isdisjoint(vars(getattr(cases[0], "module", None) or object))
+        if len(cases) > MANY and not own:
+            cases = drawn(name, cases, MANY + (len(cases) - MANY) // 3, key=lambda item: item.nodeid)
+        kept.update(item.nodeid for item in cases)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
 
 
 @pytest.fixture(autouse=True)
